@@ -427,6 +427,22 @@ def test_intervals_of_rare_events_hold(family, rate):
     assert np.median(found.width) < 3
 
 
+def with_even_counts(rng, n=8000):
+    """Years of school, which vary by a tenth of what counts of that mean may."""
+    a, b = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n)
+    y = np.round(11 + 0.5 * a + 0.1 * b + rng.normal(size=n)).clip(0, 60)
+    return {"a": a, "b": b, "y": y}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_counts_that_hardly_vary_are_answered(epsilon):
+    """8 draws of 3 coefficients: a false alarm in 2,500."""
+    found = held_by_link("poisson", with_even_counts, 8, epsilon=epsilon)
+    assert found.refused == 0
+    assert found.all_hold
+
+
 @pytest.mark.slow
 def test_rare_counts_are_answered():
     """600 events of 200,000, 4 draws of 3 coefficients: a false alarm in 3,300."""

@@ -121,6 +121,7 @@ def choose_clip(
     rank: float = CLIPPING.rank,
     n: float = math.inf,
     sampling: float = 0.0,
+    longest: float = math.inf,
 ) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
@@ -139,11 +140,12 @@ def choose_clip(
     if one_way is not None:
         too_much = excess_beyond(edges, one_way) > CLIPPING.allowance * noise * edges
         allowed = np.where(too_much, math.inf, beyond)
-    choice = choose_radius(edges, allowed, min(rank * noise, most))
+    short = max(int((edges <= longest).sum()), 1)
+    choice = choose_radius(edges[:short], allowed[:short], min(rank * noise, most))
     if (felt := CLIPPING.felt * sampling) > choice.size * noise:
         one = min(rank, 1 / noise)  # which fewer cannot be
         rank = max(rank * choice.size * noise / felt, one)
-        choice = choose_radius(edges, allowed, rank * noise)
+        choice = choose_radius(edges[:short], allowed[:short], rank * noise)
     steps = np.diff(edges**2, prepend=0.0)
     clip = Clip(
         choice.size,

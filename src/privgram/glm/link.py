@@ -284,8 +284,10 @@ class GLMEstimator(OneStepEstimator):
         bend = self._bend(weight)
         white = state.whitening / math.sqrt(weight)
         noise = state.score_noise * (state.scale**2 / weight)
+        # Counts vary less than their mean m > 1 may do, and by m (1 - m) at least.
+        sure = max(1 - mean, 0.0) if self.family.counts and not self.by_pieces else 1.0
         return replace(
-            state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend,
+            state, coef=coef, scale=1.0, sure_scale=sure, whitening=white, curvature=bend,
             score_noise=noise,
         )  # fmt: skip
 

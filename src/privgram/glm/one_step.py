@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -470,19 +470,15 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        how: dict[str, Any] = {"deviation": rounds.beyond_std, "sampling": math.sqrt(state.rows)}
         if self.one_way:
             n = min(state.rows / self.each, self.most_long)
-            std, sampling = rounds.beyond_std, math.sqrt(state.rows)
-            return choose_clip(edges, beyond, noise, deviation=std, n=n, sampling=sampling)
+            return choose_clip(edges, beyond, noise, n=n, **how)
         rank, allowance = CLIPPING.unbiased
-        long_way, kept = self.problem.family.counts, len(edges)
-        if not long_way:  # noise that leads far off does more than clipping
-            quiet = LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise)
-            kept = max(int((edges <= max(quiet, self.usual_clip)).sum()), 1)
-        clip = choose_clip(
-            edges[:kept], beyond[:kept], noise, deviation=rounds.beyond_std, rank=rank
-        )
-        if long_way:  # counts far beyond their means all point one way
+        # Noise that leads far off does more than clipping.
+        quiet = max(LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise), self.usual_clip)
+        clip = choose_clip(edges, beyond, noise, rank=rank, longest=quiet, **how)
+        if self.problem.family.counts:  # far beyond their means all point one way
             return replace(clip, allowance=allowance, is_heavy=False)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
