@@ -519,6 +519,17 @@ class OneStepEstimator:
         ones = np.linalg.inv(state.whitening)[-1]
         return np.asarray(ones / np.linalg.norm(ones))
 
+    def _of_slopes(self, state: ScoreState, groups: str) -> Matrix:
+        """Directions (q, s) of scores that move all but effects of a factor, if these are fitted.
+
+        They are orthogonal to the levels' own, in which scores sum to 0 in every level.
+        """
+        design = self.problem.design
+        others = np.delete(design.transform[:-1], design.terms.get(groups, slice(0)), axis=0)
+        if groups not in design.terms or not len(others):
+            return np.eye(self.q)
+        return np.asarray(np.linalg.qr(state.whitening @ others.T)[0])
+
     def _last_scores(self, state: ScoreState, clip: Clip) -> FitParts:
         """Two scores, of which the last has the second moment of scores beside it."""
         rounds, rows, q = self.rounds, state.rows, self.q
@@ -575,7 +586,10 @@ class OneStepEstimator:
             one_sided=one_sided,
         )
         if clusters is not None:
-            meat, found = cluster_moment(clusters, rounds, others, score, last)
+            directions = self._of_slopes(state, clusters.groups)
+            together, found = cluster_moment(clusters, rounds, others, score, last, directions)
+            beside = np.eye(q) - directions @ directions.T
+            meat = directions @ together @ directions.T + beside @ meat @ beside
             facts = replace(facts, clusters=found)
             if found.ratio > CLUSTER_SHARES.most:
                 drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTER_SHARES.most)
