@@ -34,7 +34,8 @@ def test_noise_that_is_not_felt_clips_fewer():
     """
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 40.0, 1.0])
     squares = 300 * 1 + 90 * 3  # of scores that are clipped at 2
-    for deviation, felt, size in ((5, 1, 2), (5, 2.01, 4), (50, 2.01, 4), (95, 2.01, 2), (5, 40, 8)):
+    cases = ((5, 1, 2), (5, 2.01, 4), (50, 2.01, 4), (95, 2.01, 2), (5, 40, 8))
+    for deviation, felt, size in cases:
         q = CLIPPING.felt**2 * squares / (felt * 2.0 * 13.0) ** 2
         clip = choose_clip(edges, beyond, 13.0, deviation=deviation, q=q)
         assert clip.size == size
