@@ -40,7 +40,7 @@ def test_tables_that_nobody_chose_are_answered():
 def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsilon, adjacency):
     """Income in `401ksubs`, which clipping moves by 5 to 12 deviations of the noise, all one way.
 
-    Of 320 other draws .94 are held, .85 where they miss most: fewer than 15 of 20 of these by
+    Of 320 other draws .94 are held, .88 where they miss most: fewer than 15 of 20 of these by
     chance in one of 15. Without the pull of longer scores 6 to 13 of 20 are. A release, whose
     intervals mostly miss, says so in .75 to .99 of 100 others: in fewer than 11 of 20 by chance in
     one of 25.
