@@ -274,16 +274,8 @@ def test_target_of_few_events_is_refused_or_held():
 
 @pytest.mark.slow
 def test_scores_far_shorter_than_the_scale_are_refused():
-    """20 events of 20,000, of which clipping leaves nothing: refused where the scale shows them."""
-    assert 2 <= Held(with_events(0.001, 20_000), EVENTS, 12).refused < 12
-
-
-@pytest.mark.slow
-def test_clip_that_is_not_felt_is_longer():
-    """80 events: in two of three draws a clip by its rank alone left nothing of them."""
-    found = Held(with_events(0.004, 20_000), EVENTS, 12)
-    assert found.refused == 0
-    assert found.all_hold
+    """80 events of 20,000, of which clipping leaves nothing: refused where the scale shows them."""
+    assert 4 <= Held(with_events(0.004, 20_000), EVENTS, 12).refused < 12
 
 
 @pytest.mark.slow

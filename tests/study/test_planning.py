@@ -233,7 +233,7 @@ def test_advice_is_given_where_no_epsilon_helps(formula):
 RARE = {
     "counts": ("poisson", (0, 10), (0.2, 0), (0.8, 3)),
     "events": ("binomial", bool, (0.2, 0), (0.2, 1)),
-    "least squares": ("gaussian", bool, (0.1, 0), (0.1, 3)),
+    "least squares": ("gaussian", bool, (0.2, 0), (0.05, 3)),
 }
 
 

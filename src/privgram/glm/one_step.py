@@ -470,7 +470,7 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        how: dict[str, Any] = {"deviation": rounds.beyond_std, "sampling": math.sqrt(state.rows)}
+        how: dict[str, Any] = {"deviation": rounds.beyond_std, "q": self.q}
         if self.one_way:
             n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, n=n, **how)
