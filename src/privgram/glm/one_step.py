@@ -45,7 +45,7 @@ CONTRADICTED = (
     "few rows, or the target hardly varies within its bounds, as where these are in another unit. "
     "More rows or a larger epsilon may show them"
 )
-TOO_FEW = "there are no more rows than coefficients: take more rows, or fewer features"
+TOO_FEW = "no more rows than coefficients are seen: take more, a larger epsilon or fewer features"
 
 
 class OneStepEstimator:

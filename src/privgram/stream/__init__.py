@@ -298,7 +298,7 @@ class Stream:
                 raise ValueError(
                     f"this seems to be period {again[-1]} once more, and was not published again: "
                     f"its release is stream.upto({again[-1]}). If another period has the same "
-                    f"sums, say which one it is: release(table, period={number})"
+                    f"sums, say which one it is: period={number} (on the command line, --period)"
                 )
             made = self._published(state, number, moment, digest)
             # The file first: a period of a process that dies before the ledger has it is entered
