@@ -6,6 +6,8 @@
 #include <windows.h>
 #else
 #include <sched.h>
+#endif
+#ifdef __linux__
 #include <sys/mman.h>
 #endif
 #include <math.h>
