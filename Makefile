@@ -9,10 +9,11 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DONE   := $(VENV)/done
 
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
-SANITIZED := tests/core tests/papers/hardt_roth/test_orthonormal.py tests/exact tests/moment tests/scan/test_executor.py tests/fuzz
+SANITIZED := tests/core tests/papers/hardt_roth/test_orthonormal.py tests/exact tests/moment tests/scan/test_executor.py \
+             tests/secret/test_pairs.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
 THREADED := tests/moment tests/scan/test_executor.py \
-            tests/core/test_sharers.py tests/core/test_wishart.py tests/papers/hardt_roth/test_orthonormal.py
+            tests/secret/test_pairs.py tests/core/test_sharers.py tests/core/test_wishart.py tests/papers/hardt_roth/test_orthonormal.py
 
 # What the wheel is made of.
 SOURCES := meson.build meson.options packaging/version.py packaging/exports.map pyproject.toml LICENSE README.md \
