@@ -80,7 +80,8 @@ class Twins:
         self._kept.append(own)  # or another may have its address
         self._theirs[id(own)] = other
 
-    def release(self, total: Sum, share: float) -> Noisy:
+    def release(self, total: Sum, share: float, *, zeros: bool = False) -> Noisy:
+        assert not zeros  # two columns have none
         drawn: list[tuple[Array, float]] = []
         real = gate.noisy_sums, gate.noisy_matrix
 

@@ -228,16 +228,18 @@ class MaskedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
-        result = matrix.copy()
+        result, others = np.zeros(matrix.shape), np.ones(len(matrix), bool)
         for block in self.blocks:
-            first, last = block[0], block[-1]
-            adjacent = block == tuple(range(first, last + 1))
-            diagonal = result[block, block]
-            if adjacent:
-                result[first : last + 1, first : last + 1] = 0.0
+            at, first, last = np.array(block), block[0], block[-1]
+            others[at] = False
+            if (np.diff(at) == 1).all():  # most entries, which are never written
+                result[first : last + 1, :first] = matrix[first : last + 1, :first]
+                result[first : last + 1, last + 1 :] = matrix[first : last + 1, last + 1 :]
             else:
-                result[np.ix_(block, block)] = 0.0
-            result[block, block] = diagonal
+                result[at] = matrix[at]
+                result[np.ix_(at, at)] = 0.0
+            result[at, at] = matrix[at, at]
+        result[others] = matrix[others]
         return result
 
     def independent(self, n_columns: int) -> Matrix:

@@ -1,4 +1,4 @@
-"""Releases with millions of known zeros: no noise is drawn for these, and the law is the same."""
+"""Releases with many known zeros: no noise is drawn for these, and the law is the same."""
 
 import numpy as np
 import pytest
@@ -61,6 +61,28 @@ def test_entries_besides_zeros_are_those_of_the_sum(name, law, noise, drawn, mon
     assert drawn == [d * (d - 1) // 2 - moment.n_known_zeros, d]
     grid = usual.noise.base.std if isinstance(usual.noise, MaskedLaw) else usual.noise.base.base.std
     np.testing.assert_allclose(fewer.matrix, usual.matrix, rtol=0, atol=grid / 2**9)
+
+
+@pytest.mark.parametrize("name", ["masked", "tied"])
+def test_rounds_of_the_default_leave_them_out_too(name, drawn, monkeypatch):
+    columns = COLUMNS[name]
+    d, data = len(columns), table(5000, LEVELS)
+    zeros = pg.second_moment(data, columns=columns).n_known_zeros
+    usual = pg.release(data, columns, epsilon=4.0, delta=1e-6)
+    rounds = sum(size == d * (d - 1) // 2 for size in drawn)
+    drawn.clear()
+    monkeypatch.setattr(samplers, "MANY_ZEROS", 0)
+    fewer = pg.release(data, columns, epsilon=4.0, delta=1e-6)
+    left = [size for size in drawn if size in (d * (d - 1) // 2, d * (d - 1) // 2 - zeros)]
+    assert len(left) == rounds
+    assert left[0] == d * (d - 1) // 2 - zeros
+    assert fewer.parameters["rounds"] == usual.parameters["rounds"]
+    assert type(fewer.noise) is type(usual.noise)
+    atol = fewer.parameters["round_noise_std"][0] / 2**6
+    np.testing.assert_allclose(fewer.matrix, usual.matrix, rtol=0, atol=atol)
+    drawn.clear()
+    pg.release(data, columns, bound=0.9 * columns.bound, epsilon=4.0, delta=1e-6)
+    assert drawn[0] == d * (d - 1) // 2  # no factor is apart, and all rounds are combined
 
 
 def test_every_entry_has_noise_of_its_deviation(monkeypatch):

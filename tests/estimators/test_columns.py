@@ -149,6 +149,13 @@ def test_fit_goes_from_names_to_one_pair(frame):
     assert model.coef_.shape == (1,)
 
 
+def test_fit_of_a_target_beyond_its_bounds_warns(frame):
+    X, y = halves(frame)
+    model = PrivateRidge(epsilon=1.0, columns=COLUMNS | {"pressure": (-5, 5)})
+    with pytest.warns(UserWarning, match="nothing to predict by: all values of 'pressure'"):
+        model.fit(X, y)
+
+
 @pytest.mark.parametrize("columns", [COLUMNS, pg.Columns(COLUMNS)])
 def test_pipelines_and_clones_keep_the_columns(frame, ledger, columns):
     X, y = halves(frame)

@@ -329,7 +329,7 @@ def test_sparse_matrices_are_refused():
         ({"columns": (0, np.inf)}, ValueError, "finite"),
         ({"columns": 3}, ValueError, "two numbers"),
         ({"columns": {"x0": (0, 1), "y": (0, 1)}}, ValueError, "the table has x0, x1, x2, y"),
-        ({"columns": COLUMNS | {"z": (0, 1)}}, ValueError, "it lacks 'y', 'z'"),
+        ({"columns": COLUMNS | {"z": (0, 1)}}, ValueError, "it lacks 'y', 'z'; an array's columns"),
         ({"columns": COLUMNS | {"x0": pg.Log(1, 2)}}, TypeError, "all columns are numbers"),
         ({"adjacency": "both"}, ValueError, "adjacency"),
         ({"missing": "ignore"}, ValueError, "missing"),

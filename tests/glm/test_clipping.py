@@ -27,6 +27,20 @@ def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
     assert choose_clip(edges, beyond, 1e-9).size == 8.0  # without noise nothing is clipped
 
 
+def test_noise_that_is_not_felt_clips_fewer():
+    """By half as much noise as is felt half as many are beyond, if counts tell so few.
+
+    And none by a clip so long that noise is felt.
+    """
+    edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 40.0, 1.0])
+    squares = 300 * 1 + 90 * 3  # of scores that are clipped at 2
+    cases = ((5, 1, 2), (5, 2.01, 4), (50, 2.01, 4), (95, 2.01, 2), (5, 40, 8))
+    for deviation, felt, size in cases:
+        q = CLIPPING.felt**2 * squares / (felt * 2.0 * 13.0) ** 2
+        clip = choose_clip(edges, beyond, 13.0, deviation=deviation, q=q)
+        assert clip.size == size
+
+
 def test_scores_that_may_point_one_way_exceed_the_clip_by_what_is_allowed():
     """Beyond 1 they do by 195 + 120 + 60 of three steps, beyond 2 by 180, beyond 4 by 60."""
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])

@@ -118,7 +118,7 @@ def test_second_moment_is_that_of_the_sums_and_one_deviation_more():
 
     rounds = SimpleNamespace(score=score)
     drawn = [
-        cluster_moment(clusters, rounds, ("sums", "numbers"), exact.sum(axis=0), 0.0)
+        cluster_moment(clusters, rounds, ("sums", "numbers"), exact.sum(axis=0), 0.0, np.eye(q))
         for _ in range(2000)
     ]
     centred = exact - exact.mean(axis=0)
@@ -136,6 +136,27 @@ def test_clusters_whose_sums_the_noise_hides_are_refused():
     assert "errors by g go together" in fit.refusal
     assert fit.parameters["clusters"]["ratio"] > CLUSTER_SHARES.most
     assert np.isnan(fit.bse).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("formula", ["y ~ x | g", "y ~ x + g"])
+def test_clusters_whose_effects_are_fitted_are_answered(formula):
+    """Scores of a level sum to 0, which was taken for nothing but noise: 30 of 30 were refused."""
+    for seed in range(3):
+        table = made(seed=seed)
+        slopes = 0.3 * np.random.default_rng(1000 + seed).normal(size=K)
+        table = table.assign(y=(table.y + slopes[table.g] * table.x).clip(*COLUMNS["y"]))
+        fit = fitted(table, formula, epsilon=4.0, delta=1e-6, seed=seed)
+        by = {"cov_type": "cluster", "cov_kwds": {"groups": table["g"]}}
+        usual = smf.ols("y ~ x + C(g)", table).fit(**by)
+        assert fit.refusal is None
+        assert 0.8 < fit.bse["x"] / usual.bse["x"] < 1.6
+        assert abs(fit.params["x"] - usual.params["x"]) < 2 * usual.bse["x"]
+
+
+def test_clusters_of_effects_alone_are_an_answer_or_a_refusal():
+    fit = fitted(made(), "y ~ g", epsilon=4.0, delta=1e-6)
+    assert fit.refusal is None or "go together" in fit.refusal
 
 
 def test_rounds_that_look_for_a_hidden_direction_leave_what_sums_by_cluster_take():

@@ -381,6 +381,24 @@ def test_intervals_of_links_hold(family, adjacency):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_rates_of_what_happens_once_hold(seed):
+    """Of people who were long at risk more than one event is expected: means once ended at 1."""
+    sm = pytest.importorskip("statsmodels.api")
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=10_000).clip(-4, 4)
+    end, left = rng.exponential(np.exp(2 - a)), rng.uniform(1, 15, a.size)
+    table = {"a": a, "died": 1.0 * (end < left), "years": np.minimum(end, left).clip(0.1)}
+    known = {"a": (-4, 4), "died": (0, 1), "years": pg.Log(0.1, 15)}
+    formula = "died ~ a + offset(log(years))"
+    fit = pg.regress(table, formula, known, 4.0, 1e-6, family="poisson", rng=rng)
+    X, poisson = sm.add_constant(a, prepend=False), sm.families.Poisson()
+    usual = sm.GLM(table["died"], X, family=poisson, exposure=table["years"]).fit()
+    low, high = np.asarray(fit.conf_int(0.01, estimand="sample")).T
+    assert ((low < usual.params) & (usual.params < high)).all()
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.2, 0.05, 0.012, 0.003])
 def test_rare_counts_without_noise_are_those_of_statsmodels(rate):
     """An event's score is as long as its features are, and was once clipped by itself."""
@@ -399,6 +417,22 @@ def test_intervals_of_rare_events_hold(family, rate):
     assert found.refused == 0
     assert found.all_hold
     assert np.median(found.width) < 3
+
+
+def with_even_counts(rng, n=8000):
+    """Years of school, which vary by a tenth of what counts of that mean may."""
+    a, b = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n)
+    y = np.round(11 + 0.5 * a + 0.1 * b + rng.normal(size=n)).clip(0, 60)
+    return {"a": a, "b": b, "y": y}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_counts_that_hardly_vary_are_answered(epsilon):
+    """8 draws of 3 coefficients: a false alarm in 2,500."""
+    found = held_by_link("poisson", with_even_counts, 8, epsilon=epsilon)
+    assert found.refused == 0
+    assert found.all_hold
 
 
 @pytest.mark.slow

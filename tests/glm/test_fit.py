@@ -142,7 +142,7 @@ def test_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family):
     """No exception, no number from rounding; the other coefficient holds in the family's units.
 
     Open are those that share what is not known: of a copy both, of a constant the constant too.
-    Noise mixes the other coefficient in now and then: in 1 fit of 6 at most.
+    Noise mixes the other coefficient in now and then: in 1 fit of 10, 2 of 6 at most.
     """
     n_mixed = 0
     for epsilon, adjacency in itertools.product((0.3, 1.0, 8.0), ("replace", "add-remove")):
@@ -156,7 +156,7 @@ def test_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family):
         if kind != "copied":
             n_mixed += int(np.isinf(errors[0]))
             assert abs(estimate[0] - 0.5) < 5 * errors[0]
-    assert n_mixed <= 1
+    assert n_mixed <= 2
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ import privgram as pg
 from privgram._core.rows import RowAccumulator, UnitAccumulator
 from privgram.columns.unit import Unit
 from privgram.glm.one_step import model_of
+from privgram.moment.accumulators import Prepared
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
@@ -272,8 +273,7 @@ def test_unit_with_missing_values_has_its_other_rows(rng):
     image, kinds = Image(rng.standard_normal((3, 4)), 2.0), [Vectors(Model.residual(2), CLIP)]
     rows, starts = rng.uniform(-1, 1, (9, 4)), np.array([0, 4])
     rows[[2, 6], 1] = np.nan
-    assert UnitSweep(image, kinds).update(rows, starts) == 2
     sweep, other = UnitSweep(image, kinds), UnitSweep(image, kinds)
-    assert sweep.update(rows, starts, drop=True) == -1
-    assert other.update(np.delete(rows, [2, 6], axis=0), np.array([0, 3])) == -1
+    assert sweep.add_units(Prepared(rows), starts) == -1
+    assert other.add_units(Prepared(np.delete(rows, [2, 6], axis=0)), np.array([0, 3])) == -1
     np.testing.assert_array_equal(*(one.inner.totals[0] for one in (sweep, other)))

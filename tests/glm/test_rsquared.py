@@ -13,7 +13,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.glm.link import GLMEstimator
 from privgram.glm.state import isotropic
-from privgram.regression.goodness import LikelihoodGain
+from privgram.regression.goodness import LikelihoodGain, shown_share
 
 pd = pytest.importorskip("pandas")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -54,6 +54,12 @@ def test_without_noise_it_is_that_of_statsmodels(table, cov_type):
 
 
 @pytest.mark.slow
+def test_share_that_noise_hides_is_not_written():
+    assert shown_share(0.25, 0.1) == "0.250 ± 0.100"
+    assert shown_share(0.25, 1e-9) == "0.250"
+    assert shown_share(-2.7e18, 2.3e19) == shown_share(0.25, 1.1) == "hidden by noise"
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_intervals_hold_that_of_the_rows(table, epsilon):
     """Of 30 intervals of 95 %, 24 hold: fewer do once in 10,000 times."""

@@ -27,11 +27,11 @@ def test_tables_that_nobody_chose_are_answered():
         for task in tasks():
             if (reference := task.reference()) is not None:
                 cells.append(cell(task, reference, "regress", 1.0, "replace", 8))
-    answered = [one for one in cells if one.offered]
     assert np.mean([one.offered for one in cells]) > 0.95
-    assert np.median([one.error for one in answered]) < 1.4
-    assert np.median([one.width for one in answered]) < 2.2
-    assert np.mean([one.held for one in answered]) > 0.93
+    # One more table that is answered, widely, makes no median larger.
+    assert np.median([one.error if one.offered else np.inf for one in cells]) < 1.4
+    assert np.median([one.width if one.offered else np.inf for one in cells]) < 2.2
+    assert np.mean([one.held for one in cells if one.offered]) > 0.93
 
 
 @pytest.mark.slow

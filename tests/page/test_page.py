@@ -178,6 +178,7 @@ def test_power_is_that_of_the_gaussian_trade_off(release, folder):
         ({"reproducible": True}, "Not private."),
         ({"condition": "eigenvalues are at least 3"}, "only if eigenvalues are at least 3"),
         ({"delta": 1e-3}, "A large delta."),
+        ({"parameters": {"heavy_tail": True}}, "Few rows far out"),
         ({"mechanism": PublishedAnalyzeGauss(allow_published_erratum=True)}, "with an erratum"),
         ({"n_rows": None, "adjacency": "add-remove"}, "the number of rows is private"),
     ],

@@ -120,7 +120,7 @@ def test_unclipped_sum_is_that_of_products_about_the_means_of_blocks():
     rows = random_rows(rng, 90, hostile=False)
     matrix = np.eye(3)[OTHERS.selected.index("x") : OTHERS.selected.index("x") + 1]
     matrix = rng.normal(size=(2, len(OTHERS)))
-    [found] = sums(of, matrix, [Vectors(Model.residual(1), 1e3)], rows)
+    [found] = sums(of, matrix, [Vectors(Model.residual(1), 20.0)], rows)
     (kept, classes), within = store(of, rows).stored, 0.0
     for size, _, start, end in classes:
         for block in range(start, end, size):
@@ -201,7 +201,8 @@ def test_a_row_that_goes_leaves_all_others_in_their_blocks(collide, monkeypatch)
     levels = rng.integers(0, 3, len(rows)).astype(np.int32)
 
     def blocks_of(rows, levels):
-        order, block = sweep.in_blocks(of, rows, levels, sweep.hashed(rows, levels))
+        parts = rows[:7], rows[7:]
+        order, block = sweep.in_blocks(of, parts, levels, sweep.hashed(rows, levels))
         return Counter(
             zip(map(tuple, rows[order]), levels[order].tolist(), block.tolist(), strict=True)
         )
@@ -229,6 +230,79 @@ def test_pairs_of_a_block_are_each_taken_once():
             for i, j in itertools.combinations(range(b * size, (b + 1) * size), 2)
         ]
         assert taken == expected
+
+
+@pytest.mark.parametrize("kind", ["none", "residual"])
+def test_sums_of_a_block_by_its_rows_are_the_integers_of_its_pairs(kind):
+    """Far from 0, by Python's integers; a block with a pair that is too long is never taken."""
+    rng, taken = np.random.default_rng(7), Counter()
+    for trial in range(150):
+        size, q = int(rng.choice([1, 2, 3, 8, 9, 33, 128], p=[0.1] + 5 * [0.175] + [0.025])), 2
+        m = q + (kind == "residual")
+        whole = rng.integers(-(2 ** int(rng.integers(1, 10))), 2**9, (2 * size, m))
+        whole += rng.integers(-(2**39), 2**39, m)
+        vectors, far = [], []
+        for part in np.split(whole.astype(object), 2):
+            apart = [one - other for one, other in itertools.combinations(part, 2)]
+            vectors.append([d[:q] * (d[q] if m > q else 1) for d in apart])
+            far.append(max((sum(v**2) for v in vectors[-1]), default=1))
+        most = max(math.isqrt(far[0]) + int(rng.integers(-1, 3)), 1)
+        rows, odd = np.asfortranarray(whole, float), trial % 5 == 0
+        if odd:
+            rows[-1, rng.integers(m)] = rng.choice([math.nan, math.inf, -1e308, 2.0**41])
+        total, triangle = np.zeros((2, q), np.int64), np.zeros(q * (q + 1) // 2, np.int64)
+        summed = total if kind == "residual" else None
+        calm = scores.within(rows, size, scores.Score(kind, q), most, summed, triangle)
+        sums, expected = np.zeros((2, q), object), np.zeros((q, q), object)
+        for block, hostile in enumerate((False, odd)):
+            assert not (calm[block] and (hostile or far[block] > most**2))
+            assert calm[block] or hostile or far[block] > most**2 * (1 - 2.0**-29)
+            taken[bool(calm[block])] += 1
+            for v in vectors[block] if calm[block] else ():
+                sums[block] += v
+                expected += v[:, None] * v
+        assert (triangle == expected[np.tril_indices(q)]).all()
+        assert summed is None or (summed == sums).all()
+    assert min(taken[True], taken[False]) > 50
+
+
+def test_sums_by_rows_and_by_pairs_are_one(monkeypatch):
+    rng, calm, within = np.random.default_rng(8), Counter(), scores.within
+
+    def noted(*given):
+        calm.update(found := within(*given))
+        return found
+
+    monkeypatch.setattr(scores, "within", noted)
+    for trial in range(40):
+        rows, matrix = random_rows(rng, 150, bool(trial % 2)), rng.normal(size=(2, len(OTHERS)))
+        of, kinds, found = blocks((2, 4, 5)), kinds_of(*rng.uniform(0.5, 6, 2)), []
+        for largest in (0, 128):
+            monkeypatch.setattr(scores, "BLOCK", largest)
+            found.append(sums(of, matrix, kinds, rows))
+        assert all(squared(*two) == 0 for two in zip(*found, strict=True))
+    assert min(calm[True], calm[False]) > 100
+
+
+def test_pairs_are_counted_once_by_their_length():
+    """Blocks of any size, and edges and rows that are hostile."""
+    rng = np.random.default_rng(9)
+    for size, n_blocks in ((1, 3), (2, 5), (9, 4), (40, 2), (128, 2), (129, 2), (300, 1)):
+        for edges in ([0.5, 1.0, 2.0, 2.0, 4.0, 0.0], [-5.0, 1.0, math.inf, 0.0], [math.nan]):
+            for kind in ("none", "residual"):
+                rows = np.asfortranarray(rng.normal(size=(size * n_blocks, 3)))
+                rows[rng.random(rows.shape) < 0.02] = rng.choice(ODD)
+                counts, expected = np.zeros((2, len(edges)), np.int64)
+                score = scores.Score(kind, 2)
+                scores.pair_counts(rows, size, score, np.array(edges), counts)
+                i, j = np.triu_indices(size, 1)
+                with np.errstate(all="ignore"):
+                    for block in np.split(rows, n_blocks):
+                        d = block[i] - block[j]
+                        lengths = np.hypot(*d[:, :2].T) * (1 if kind == "none" else abs(d[:, 2]))
+                        counted = lengths[(lengths > 0) & (lengths < 1e150)]
+                        np.add.at(expected, np.searchsorted(edges[:-1], counted), 1)
+                assert counts.tolist() == expected.tolist()
 
 
 def test_large_blocks_are_summed_beyond_64_bits(monkeypatch):

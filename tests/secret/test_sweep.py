@@ -21,6 +21,7 @@ import privgram as pg
 from privgram._core.scores import PARTS, ROW_UNITS, UNITS, write
 from privgram.adaptive import radius
 from privgram.glm.one_step import model_of
+from privgram.moment.accumulators import Prepared
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
@@ -41,7 +42,8 @@ def totals(image, kinds, x, starts=None):
         assert sweep.update(np.array(x, float, ndmin=2), True) == -1
     else:
         sweep = UnitSweep(image, kinds)
-        assert sweep.update(np.array(x, float, ndmin=2), np.asarray(starts), True) == -1
+        rows = Prepared(np.array(x, float, ndmin=2))
+        assert sweep.add_units(rows, np.asarray(starts)) == -1
     sums = zip(kinds, sweep.inner.totals, strict=True)
     return [Sum(NO_GATE, kind, total, 0) for kind, total in sums]
 

@@ -141,6 +141,11 @@ print.summary.private_lm <- function(x, digits = max(3L, getOption("digits") - 3
     print(x$coefficients[, 1], digits = digits)
     return(invisible(x))
   }
+  if (isTRUE(x$release$parameters$heavy_tail)) {
+    cat("Caution: few rows far out may decide what is estimated. Nothing bounds by how much cutting",
+        "them down moved estimates: a coefficient that they carry may lie outside its interval.",
+        "", sep = "\n")
+  }
   printCoefmat(x$coefficients, digits = digits)
   cat(sprintf("\nResidual standard error: %s on %s degrees of freedom\n",
               format(x$sigma, digits = digits), format(round(x$df.residual, 1))))

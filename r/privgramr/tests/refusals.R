@@ -55,6 +55,8 @@ fit <- private_lm(log(wage) ~ a + sex, release)
 stopifnot(identical(names(coef(fit)), c("(Intercept)", "a", "sex[m]")),
           all.equal(coef(fit), coef(private_lm("log(wage) ~ sex + a", release))[c(1, 3, 2)]))
 refused(confint(fit, level = 0.1), "level")
+fit$release$parameters$heavy_tail <- TRUE
+stopifnot(any(grepl("Caution", capture.output(print(summary(fit))))))
 refused(resid(fit), "sums over them: .*predict")
 refused(fitted(fit), "sums over them: .*predict")
 refused(anova(fit), "in Python has them")

@@ -310,6 +310,9 @@ def stored(positions_dense, factors, blocks):
 
 def check_layout(positions_dense, factors, blocks):
     """Check a layout of dense columns and blocks, and count the columns of the full row."""
+    if len(positions_dense) and not len(factors) + len(blocks):
+        if tuple(positions_dense) == tuple(range(len(positions_dense))):
+            return len(positions_dense)
     if not all(1 <= levels < 2**31 for levels in factors):
         raise ValueError("factors must be numbers of levels, each at least 1")
     values = [value for _, _, value, _ in blocks if value >= 0]
@@ -373,11 +376,10 @@ cdef class Accumulator:
         self.t.d, self.t.g.d = d, n_dense
         self.t.n_factors, self.t.n_blocks = len(self.factors), n
         self.t.n_values = len(values)
-        places = [(position, e) for e, position in enumerate(self.positions_dense)]
-        places += [(block[1], n_dense + b) for b, block in enumerate(self.blocks)]
+        places = np.array([*self.positions_dense, *[block[1] for block in self.blocks]], np.intp)
         self.held = []
-        self.t.position = <Py_ssize_t *>room(self.held, self.positions_dense, np.intp)
-        self.t.order = <Py_ssize_t *>room(self.held, [e for _, e in sorted(places)], np.intp)
+        self.t.position = <Py_ssize_t *>room(self.held, places, np.intp)
+        self.t.order = <Py_ssize_t *>room(self.held, places.argsort(), np.intp)
         self.t.levels = <Py_ssize_t *>room(self.held, self.factors, np.intp)
         self.t.blocks = <coded_block *>zeros(
             self.held, n * sizeof(coded_block) + (n_dense + len(values)) * sizeof(gram_column)

@@ -472,3 +472,193 @@ void scores_differ(const score_rows *rows, score_pair *next, ptrdiff_t n, double
 {
     differ(rows, next, n, out, step, block);
 }
+
+/* Whether the vectors of all pairs of b rows t (m, b), whole numbers, have squares up to `most`.
+ * Most pairs do by the lengths of their z alone.  `room` has 2 b numbers. */
+PART int short_pairs(const double *t, ptrdiff_t b, ptrdiff_t q, int residual, double most,
+                     double *room)
+{
+    const double limit = sqrt(most), *e = t + q * b;
+    double *length = room, *square = room + b;
+    memset(square, 0, (size_t)b * sizeof *square);
+    for (ptrdiff_t k = 0; k < q; k++)
+        for (ptrdiff_t i = 0; i < b; i++)
+            square[i] += t[k * b + i] * t[k * b + i];
+    for (ptrdiff_t i = 0; i < b; i++)
+        length[i] = sqrt(square[i]);
+    for (ptrdiff_t i = 0; i < b; i++) {
+        int64_t near = -1;
+        for (ptrdiff_t j = i + 1; j < b; j++) {
+            const double by = residual ? fabs(e[i] - e[j]) : 1;
+            near &= -(int64_t)((length[i] + length[j]) * by <= limit);
+        }
+        if (near)
+            continue;
+        memset(square, 0, (size_t)b * sizeof *square);
+        for (ptrdiff_t k = 0; k < q; k++)
+            for (ptrdiff_t j = i + 1; j < b; j++) {
+                const double d = t[k * b + i] - t[k * b + j];
+                square[j] += d * d;
+            }
+        near = -1;
+        for (ptrdiff_t j = i + 1; j < b; j++) {
+            const double by = residual ? e[i] - e[j] : 1;
+            near &= -(int64_t)(square[j] * (by * by) <= most);
+        }
+        if (!near)
+            return 0;
+    }
+    return 1;
+}
+
+/* Products of the vectors of all pairs of b rows y (m, b), of columns of a `sum`, into a triangle:
+ * docs/theory/glm.md.  `room` has b (q + 1) + 2 q words. */
+PART void add_products(const uint64_t *y, ptrdiff_t b, ptrdiff_t q, int residual,
+                       const uint64_t *sum, uint64_t *room, uint64_t *triangle)
+{
+    const uint64_t *e = y + q * b;
+    uint64_t *w = room + q * b, *first = w + b, *second = first + q, squares = 0;
+    for (ptrdiff_t i = 0; residual && i < b; i++)
+        squares += e[i] * e[i];
+    for (ptrdiff_t i = 0; i < b; i++)
+        w[i] = residual ? (uint64_t)b * e[i] * e[i] - 2 * sum[q] * e[i] + squares : (uint64_t)b;
+    for (ptrdiff_t k = 0; k < q; k++) {
+        const uint64_t *z = y + k * b;
+        uint64_t *to = room + k * b;
+        first[k] = second[k] = 0;
+        for (ptrdiff_t i = 0; residual && i < b; i++) {
+            first[k] += z[i] * e[i];
+            second[k] += z[i] * e[i] * e[i];
+        }
+        for (ptrdiff_t i = 0; i < b; i++)
+            to[i] = w[i] * z[i];
+    }
+    for (ptrdiff_t j = 0; j < q; j++)
+        for (ptrdiff_t k = 0; k <= j; k++) {
+            uint64_t total = residual ? 2 * first[j] * first[k] - second[j] * sum[k]
+                                            - sum[j] * second[k]
+                                      : -(sum[j] * sum[k]);
+            for (ptrdiff_t i = 0; i < b; i++)
+                total += room[j * b + i] * y[k * b + i];
+            *triangle++ += total;
+        }
+}
+
+CLONES
+static void within(const score_rows *rows, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                   double most, uint64_t *vectors, uint64_t *triangle, uint8_t *calm, double *room)
+{
+    const ptrdiff_t b = rows->size, m = q + residual;
+    double *t = room;
+    uint64_t *y = (uint64_t *)(t + m * b), *e = y + q * b, *weighted = y + m * b;
+    uint64_t *sum = weighted + (q + 1) * b + 2 * q;
+    for (ptrdiff_t at = 0; at < n_blocks; at++) {
+        const double *x = rows->x + rows->first + at * b;
+        int64_t good = -1;
+        for (ptrdiff_t k = 0; k < m; k++) { /* less a whole number in the middle */
+            double *to = t + k * b, total = 0;
+            for (ptrdiff_t i = 0; i < b; i++) {
+                const double one = x[k * rows->stride + i];
+                good &= -(int64_t)(fabs(one) <= SCORE_FAR);
+                total += one;
+            }
+            const double middle = (total / (double)b + MAGIC) - MAGIC;
+            for (ptrdiff_t i = 0; i < b; i++)
+                to[i] = x[k * rows->stride + i] - middle;
+        }
+        calm[at] = good && short_pairs(t, b, q, residual, most, (double *)y);
+        if (!calm[at])
+            continue;
+        /* In integers modulo 2^64, where sums of so few pairs are what they are. */
+        for (ptrdiff_t i = 0; i < m * b; i++)
+            y[i] = (uint64_t)(int64_t)t[i];
+        for (ptrdiff_t k = 0; k < m; k++) {
+            sum[k] = 0;
+            for (ptrdiff_t i = 0; i < b; i++)
+                sum[k] += y[k * b + i];
+        }
+        if (vectors)
+            for (ptrdiff_t k = 0; k < q; k++) {
+                uint64_t total = 0;
+                for (ptrdiff_t i = 0; i < b; i++)
+                    total += y[k * b + i] * e[i];
+                vectors[at * q + k] = (uint64_t)b * total - sum[k] * sum[q];
+            }
+        if (triangle)
+            add_products(y, b, q, residual, sum, weighted, triangle);
+    }
+}
+
+void scores_within(const score_rows *rows, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                   double most, int64_t *vectors, int64_t *triangle, uint8_t *calm, double *room)
+{
+    within(rows, n_blocks, q, residual, most * (1 - 0x1p-30), (uint64_t *)vectors,
+           (uint64_t *)triangle, calm, room);
+}
+
+PART int any(ivec a)
+{
+    __asm__("" : "+m"(a)); /* as in `all` */
+    int64_t some = 0;
+    for (int r = 0; r < W; r++)
+        some |= a[r];
+    return some != 0;
+}
+
+/* Each row beside later ones of its block, of which up to SCORE_BLOCK lie in `room` at a time. */
+CLONES
+static void lengths(const score_rows *rows, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                    const double *edges, ptrdiff_t n_edges, int64_t *counts, double *room)
+{
+    enum { STEP = SCORE_BLOCK + W };
+    const ptrdiff_t b = rows->size, m = q + residual, stride = rows->stride;
+    double *t = room;
+    uvec *beyond = (uvec *)(room + m * STEP);
+    memset(beyond, 0, (size_t)(n_edges + 1) * sizeof *beyond);
+    for (ptrdiff_t part = 0; part < n_blocks * b;) {
+        const ptrdiff_t start = part / b * b, end = start + b;
+        const ptrdiff_t n = end - part < SCORE_BLOCK ? end - part : SCORE_BLOCK;
+        for (ptrdiff_t k = 0; k < m; k++) {
+            memcpy(t + k * STEP, rows->x + k * stride + part, (size_t)n * sizeof *t);
+            *(vec *)(t + k * STEP + n) = set(NAN);
+        }
+        for (ptrdiff_t i = start; i < part + n; i++) {
+            vec square[SCORE_BLOCK / W + 1];
+            const double *x = rows->x + i, *from = t + (i < part ? 0 : i + 1 - part);
+            const ptrdiff_t many = (t + n - from + W - 1) / W;
+            for (ptrdiff_t r = 0; r < many; r++) {
+                vec total = set(0);
+                for (ptrdiff_t k = 0; k < q; k++) {
+                    const vec d = x[k * stride] - *(const vec *)(from + k * STEP + r * W);
+                    total += d * d;
+                }
+                if (residual) {
+                    const vec d = x[q * stride] - *(const vec *)(from + q * STEP + r * W);
+                    total *= d * d;
+                }
+                square[r] = choose((ivec)(total - total == set(0)), total, set(0));
+            }
+            double edge = 0; /* squared, and none is below one before it */
+            for (ptrdiff_t k = 0; k <= n_edges; k++) {
+                if (k && edges[k - 1] > 0 && edges[k - 1] * edges[k - 1] > edge)
+                    edge = edges[k - 1] * edges[k - 1];
+                ivec some = {0};
+                for (ptrdiff_t r = 0; r < many; r++)
+                    some += (ivec)(square[r] > set(edge));
+                beyond[k] -= (uvec)some;
+                if (!any(some))
+                    break;
+            }
+        }
+        part += n;
+    }
+    for (ptrdiff_t k = 0; k <= n_edges; k++)
+        for (int r = 0; r < W; r++)
+            counts[k] += (int64_t)(beyond[k][r] - (k < n_edges ? beyond[k + 1][r] : 0));
+}
+
+void scores_lengths(const score_rows *rows, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                    const double *edges, ptrdiff_t n_edges, int64_t *counts, double *room)
+{
+    lengths(rows, n_blocks, q, residual, edges, n_edges, counts, room);
+}

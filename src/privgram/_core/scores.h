@@ -92,4 +92,26 @@ typedef struct {
 void scores_differ(const score_rows *, score_pair *next, ptrdiff_t n, double *out, ptrdiff_t step,
                    int32_t *block);
 
+/* The most rows of a block that scores_within takes, and the largest number. */
+enum { SCORE_BLOCK = 128 };
+#define SCORE_FAR 0x1p40
+
+/* Sums over all pairs of rows of blocks from `first` on, n_blocks of at most SCORE_BLOCK whole
+ * numbers (z, e), or z where !residual: of vectors (z_i - z_j) (e_i - e_j), q for each block; and of
+ * their products, or of those of z_i - z_j, which a triangle of q (q + 1) / 2 totals goes up by.
+ * Either may be NULL.  A block with a vector whose square is above `most`, or near it, or with a
+ * number of more than SCORE_FAR, adds nothing.  Others are `calm`, and add what their pairs are in
+ * all, modulo 2^64.
+ *
+ * `room` has (SCORE_BLOCK + 1) * (3 q + 4) words. */
+void scores_within(const score_rows *, ptrdiff_t n_blocks, ptrdiff_t q, int residual, double most,
+                   int64_t *vectors, int64_t *triangle, uint8_t *calm, double *room);
+
+/* Counts of such vectors of all pairs of rows of blocks, of any size, by length: bins are those of
+ * score_sink.  A vector of no length, or that is not finite, is in none.
+ *
+ * `room` has (SCORE_BLOCK + 8) * (q + 1) + 8 * (n_edges + 1) words. */
+void scores_lengths(const score_rows *, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                    const double *edges, ptrdiff_t n_edges, int64_t *counts, double *room);
+
 #endif

@@ -6,16 +6,18 @@ from numpy.typing import NDArray
 from privgram._core.rowmap import Images
 
 UNITS: int
+PAIR_UNITS: int
 PARTS: int
 STEPS: float
 KEPT_UNITS: float
 SQUARE_UNITS: float
 ROW_BITS: int
 IMAGE_BITS: int
+BLOCK: int
 
 ROW_UNITS: int
 
-def scale(q: int) -> float: ...
+def scale(q: int, units: int = ...) -> float: ...
 def row_scale(q: int) -> float: ...
 
 class Score:
@@ -36,6 +38,8 @@ class Score:
     def q(self) -> int: ...
     @property
     def n_columns(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
 
 class Pairs:
     n_columns: int
@@ -56,7 +60,23 @@ def clipped_sum(
     groups: NDArray[np.int32] | None = None,
     positive: bool = False,
     radius: float = 0.0,
+    units: int = ...,
 ) -> tuple[int, int]: ...
+def pair_counts(
+    rows: NDArray[np.float64],
+    size: int,
+    score: Score,
+    edges: NDArray[np.float64],
+    counts: NDArray[np.int64],
+) -> None: ...
+def within(
+    rows: NDArray[np.float64],
+    size: int,
+    score: Score,
+    most: float,
+    vectors: NDArray[np.int64] | None = None,
+    triangle: NDArray[np.int64] | None = None,
+) -> NDArray[np.bool_]: ...
 def norm_counts(
     images: Images | Pairs | NDArray[np.float64],
     score: Score,

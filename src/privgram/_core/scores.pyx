@@ -5,7 +5,7 @@ bit for bit.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from privgram._core.rowmap cimport Images
 
 import numpy as np
@@ -65,6 +65,13 @@ cdef extern from "scores.h" nogil:
 
     void scores_differ(const score_rows *, score_pair *next, ptrdiff_t n, double *out,
                        ptrdiff_t step, int32_t *block)
+    enum:
+        SCORE_BLOCK
+    void scores_within(const score_rows *, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                       double most, int64_t *vectors, int64_t *triangle, uint8_t *calm,
+                       double *room)
+    void scores_lengths(const score_rows *, ptrdiff_t n_blocks, ptrdiff_t q, int residual,
+                        const double *edges, ptrdiff_t n_edges, int64_t *counts, double *room)
 
 cdef extern from "kept.h" nogil:
     enum:
@@ -111,6 +118,9 @@ cdef dict KINDS = {
 # No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
 UNITS = 1 << 24
 
+# None that a pair of rows adds is: sums of 2^28 fit 64 bits.
+PAIR_UNITS = 1 << 34
+
 # What a row counts is a whole number of parts.
 PARTS = 32
 
@@ -118,9 +128,9 @@ PARTS = 32
 STEPS = 2.0**40
 
 
-def scale(Py_ssize_t q):
+def scale(Py_ssize_t q, units=UNITS):
     """Norm that a vector of q entries and norm 1 is scaled to: rounding adds q^(1/2) / 2."""
-    return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
+    return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1) * (units / UNITS)
 
 
 cdef class Score:
@@ -176,6 +186,10 @@ cdef class Score:
     @property
     def q(self):
         return self.m.q
+
+    @property
+    def kind(self):
+        return self.parameters[0]
 
     def __reduce__(self):
         return Score, self.parameters
@@ -295,13 +309,13 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
 
 
 cdef int sum_into(score_sink *sink, Score score, double clip, double most_sq,
-                  cnp.ndarray total, Py_ssize_t n_groups) except -1:
+                  cnp.ndarray total, Py_ssize_t n_groups, units=UNITS) except -1:
     """Have scores added to an array."""
     cdef Py_ssize_t q = score.m.q
     if total.dtype != np.int64 or not total.flags.c_contiguous or total.size != n_groups * q:
         raise ValueError("a total is of int64, without gaps, a row of q for each group")
     sink.total = <int64_t *>cnp.PyArray_DATA(total)
-    sink.clip, sink.scale, sink.most_sq, sink.positive = clip, scale(q), most_sq, False
+    sink.clip, sink.scale, sink.most_sq, sink.positive = clip, scale(q, units), most_sq, False
     return 0
 
 
@@ -348,8 +362,9 @@ cdef int group_by(score_images *images, const int32_t[::1] groups, Py_ssize_t n_
 
 
 def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None,
-                const int32_t[::1] groups=None, bint positive=False, double radius=0.0):
-    """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q).
+                const int32_t[::1] groups=None, bint positive=False, double radius=0.0,
+                units=UNITS):
+    """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q, units).
 
     With `groups` total (n_groups, q), for each of them; of pairs, for each block. A `positive` s
     that has an integer below 0 adds nothing. `rows` get the scores, clipped by their public sizes,
@@ -363,7 +378,7 @@ def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=F
     if isinstance(images, Pairs):
         n_groups = images.n_blocks
     sink.total, sink.counts, sink.rows, sink.radius = NULL, NULL, NULL, 0.0
-    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, n_groups)
+    sum_into(&sink, score, clip, <double>units * units, total, n_groups, units)
     sink.positive = positive
     if groups is not None:
         group_by(&x, groups, n_groups)
@@ -434,6 +449,64 @@ def of_units(images, Score score, const Py_ssize_t[::1] starts, double largest):
         group_by(&x, units, n_units)
         taken(held, &x, score, &sink, True)
     return np.asfortranarray(total * (largest / STEPS))
+
+
+cdef object blocks_of(rows, Py_ssize_t size, Score score, score_rows *found, Py_ssize_t *n):
+    """Say how blocks lie, of whose pairs a score is a product of differences, or these."""
+    cdef score_images x
+    held = described(rows, score.n_columns, &x)
+    if size < 1 or x.n % size or score.m.kind not in (SCORE_PLAIN, SCORE_RESIDUAL):
+        raise ValueError("rows are of whole blocks, and scores are products or rows")
+    found.x, found.stride, found.m = x.x, x.stride, score.n_columns
+    found.size, found.first, n[0] = size, 0, x.n // size
+    return held
+
+
+def pair_counts(rows, Py_ssize_t size, Score score, const double[::1] edges, int64_t[::1] counts):
+    """counts (m,) += 1 for each pair of rows of a block by its score's length, as `norm_counts`."""
+    cdef score_rows some
+    cdef Py_ssize_t q = score.m.q, m = edges.shape[0], n
+    _held = blocks_of(rows, size, score, &some, &n)
+    if counts.shape[0] != m or m < 1:
+        raise ValueError("there is a count for each edge")
+    cdef double[::1] room = np.empty((SCORE_BLOCK + 8) * (q + 1) + 8 * m)
+    with DefaultRounding(), nogil:
+        scores_lengths(&some, n, q, score.m.kind == SCORE_RESIDUAL, &edges[0], m - 1, &counts[0],
+                       &room[0])
+
+
+# Most rows of a block that `within` takes.
+BLOCK = SCORE_BLOCK
+
+
+def within(rows, Py_ssize_t size, Score score, double most, int64_t[:, ::1] vectors=None,
+           int64_t[::1] triangle=None):
+    """Sums over all pairs of rows of blocks of which no score is longer than `most`; and of which.
+
+    Rows (n, m) are whole numbers and lie by columns. `vectors` (n / size, q) become sums of scores,
+    and those of their products are added to a `triangle`. Of other blocks nothing is taken.
+    """
+    cdef score_rows some
+    cdef Py_ssize_t q = score.m.q, n
+    _held = blocks_of(rows, size, score, &some, &n)
+    if size > BLOCK or not 0 < most <= PAIR_UNITS:
+        raise ValueError("blocks are of a few rows")
+    if vectors is not None and score.m.kind == SCORE_PLAIN:
+        raise ValueError("sums are of products")
+    if vectors is not None and (vectors.shape[0] != n or vectors.shape[1] != q):
+        raise ValueError(f"sums have shape ({n}, {q})")
+    if triangle is not None and triangle.shape[0] != q * (q + 1) // 2:
+        raise ValueError("a triangle has the products of q numbers")
+    calm = np.zeros(n, np.bool_)
+    if n == 0:
+        return calm
+    cdef uint8_t[::1] marks = calm.view(np.uint8)
+    cdef double[::1] room = np.empty((SCORE_BLOCK + 1) * (3 * q + 4))
+    with DefaultRounding(), nogil:
+        scores_within(&some, n, q, score.m.kind == SCORE_RESIDUAL, most * most,
+                      NULL if vectors is None else &vectors[0, 0],
+                      NULL if triangle is None else &triangle[0], <uint8_t *>&marks[0], &room[0])
+    return calm
 
 
 def center(images, const int32_t[::1] groups, const double[:, ::1] means, const double[::1] one):

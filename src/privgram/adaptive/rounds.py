@@ -31,6 +31,8 @@ from privgram.noise import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -72,9 +74,8 @@ class Gains:
         looked_at = np.unique(np.concatenate(groups))
         rows = _inverse_rows(transform, back, columns, looked_at)
         draws = max(1, _DRAWN // d**2)
-        one, other = _noise(d, draws)
         law = known_of(GaussianLaw.isotropic(1.0), columns)
-        one, other = _projected(one, law), _projected(other, within)
+        one, other = _noise(d, draws, (law, within))
         sizes = [
             np.log(np.abs(across @ noise @ across.T) + 1e-300)
             for noise, across in ((one, rows), (other, rows @ back))
@@ -103,23 +104,23 @@ def known_of(law: GaussianLaw, columns: Columns | None) -> GaussianLaw | MaskedL
     return law if columns is None else imposed(law, zeros(columns.layout), ties(columns.layout))
 
 
-def _projected(noise: Matrix, law: NoiseLaw) -> Matrix:
-    if isinstance(law, MaskedLaw | TiedLaw):
-        return np.array([law.project(one) for one in noise])
-    return noise
-
-
-def _noise(d: int, draws: int) -> Matrix:
-    """Symmetric noise of deviation 1 with a fixed seed, twice a draw, shape (2, draws, d, d)."""
+def _noise(d: int, draws: int, laws: Sequence[NoiseLaw]) -> Iterator[Matrix]:
+    """Symmetric noise of deviation 1 with a fixed seed, (draws, d, d), projected as laws are."""
     m = d * (d - 1) // 2
     drawn = np.random.default_rng(0).standard_normal((draws, 2, m + d)).swapaxes(0, 1)
-    noise, start = np.empty((2, draws, d, d)), 0
-    for row in range(d):
-        stop = start + d - 1 - row
-        noise[..., row, row + 1 :] = noise[..., row + 1 :, row] = drawn[..., start:stop]
-        start = stop
-    noise[..., np.arange(d), np.arange(d)] = math.sqrt(2.0) * drawn[..., m:]
-    return noise
+    for of_law, law in zip(drawn, laws, strict=True):
+        noise, first = np.zeros((draws, d, d)), np.arange(1, d + 1)
+        for block in getattr(law, "known_zeros", ()):
+            if block[-1] - block[0] + 1 == len(block):
+                first[block[0] : block[-1]] = block[-1] + 1  # where zeros stay
+        for row, at in enumerate(first.tolist()):
+            stop = (row + 1) * (2 * d - row - 2) // 2
+            noise[:, row, at:] = noise[:, at:, row] = of_law[:, stop - d + at : stop]
+        noise[:, np.arange(d), np.arange(d)] = math.sqrt(2.0) * of_law[:, m:]
+        if isinstance(law, MaskedLaw | TiedLaw):
+            for one in noise:
+                one[:] = law.project(one)
+        yield noise
 
 
 def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
@@ -183,6 +184,7 @@ class AdaptiveRounds(ABC):
         self.std: list[float] = []  # noise off the diagonal of each round
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
         self.is_heavy = False  # whether longer rows become rare very slowly
+        self.has_bare_zeros = False  # whether a round without a frame has no noise on known zeros
         names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
         #: What a release records of its rounds.
         self.parameters: JsonObject = {"rounds": 0} | {name: [] for name in names}
@@ -209,6 +211,11 @@ class AdaptiveRounds(ABC):
         columns = self.moment.columns
         return None if columns is not None and columns.missing == "drop" else self.noise.n_rows
 
+    @property
+    def has_many_zeros(self) -> bool:
+        """Whether noise on all known zeros would take long."""
+        return False
+
     def prepare(self, radius: float) -> None:  # noqa: B027 - not all need to be told
         """Be told that `mapped` may follow `count`: one pass can do both."""
 
@@ -231,9 +238,10 @@ class AdaptiveRounds(ABC):
         """Spend what is left on another round without a frame, and average it with the first."""
         rest = self.take(self.moment, left)
         whole = ADAPTIVE.first + left
-        average = (ADAPTIVE.first * first + left * rest) / whole
+        rest *= left
+        rest += ADAPTIVE.first * first
         law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
-        return average, law
+        return rest / whole, law
 
     def ranked_std(self, n_bins: int, share: float) -> float:
         """Noise of weighted counts of lengths."""
@@ -266,9 +274,13 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
     if not rounds.again:
         released = rounds.take(moment, 1.0)
         return released, rounds.noise.law
+    target = -1 if mechanism.target is None else names_of(moment).index(mechanism.target)
+    plain = whitening.plain_transform(moment.columns, moment.n_columns, float(moment.bound), target)
+    # Where factors are apart, what is known of them is imposed on the first round.
+    rounds.has_bare_zeros = bool(plain.levels) and rounds.has_many_zeros
     first = rounds.take(moment, ADAPTIVE.first)
     try:
-        return _further_rounds(mechanism, rounds, first)
+        return _further_rounds(mechanism, rounds, first, plain, target)
     except UnreadError as error:
         warn(
             f"the table could not be read again ({error}), so the release is of what the first "
@@ -280,7 +292,11 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
 
 
 def _further_rounds(
-    mechanism: AdaptiveGaussian, rounds: AdaptiveRounds, first: Matrix
+    mechanism: AdaptiveGaussian,
+    rounds: AdaptiveRounds,
+    first: Matrix,
+    plain: WhiteningTransform,
+    target: int,
 ) -> tuple[Matrix, NoiseLaw]:
     moment, bound = rounds.moment, float(rounds.moment.bound)
     left = 1 - ADAPTIVE.first
@@ -294,13 +310,13 @@ def _further_rounds(
         rows = rounds.number(ADAPTIVE.number)
         left -= ADAPTIVE.number
     rows = max(rows, 1.0)
-    target = -1 if mechanism.target is None else names.index(mechanism.target)
     number = mechanism.rounds_worth(rounds.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
         return rounds.once(first, left)
-    plain = whitening.plain_transform(moment.columns, moment.n_columns, bound, target)
     transform = whitening.whiten(_with_known(plain, first, rounds), rounds.std[-1], rows, plain)
     if transform.longer:  # few levels, one of them rare: its rows alone need be long
+        if rounds.has_bare_zeros:  # what is combined in a frame has noise everywhere
+            return rounds.once(first, left)
         transform = whitening.whiten(first, rounds.std[-1], rows)
     gains = Gains(transform, moment.columns, bound)
     if not gains.are(transform.reach(ADAPTIVE.uncounted), ADAPTIVE.gain):

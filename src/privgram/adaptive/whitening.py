@@ -176,8 +176,8 @@ def whiten(
     lifted = signal + floor
     squares = np.maximum(floor / lifted, seen)
     numbers = (vectors * np.sqrt(rows * squares / lifted)).T
-    scaled_columns = np.array_equal(before.matrix, np.eye(len(moment)))
-    if before.levels or not scaled_columns:  # two products take as long as the eigenvectors
+    scaled_columns = not before.levels and np.array_equal(before.matrix, np.eye(len(moment)))
+    if not scaled_columns:  # two products take as long as the eigenvectors
         numbers = numbers @ back @ before.matrix
     # Where noise makes eigenvalues negative their sum is too small.
     all_of, surely = (float((of * squares / lifted).sum()) for of in (values, signal))
@@ -213,10 +213,9 @@ def _within(
     counts = np.maximum(np.diag(moment), 0.0)[levels] / entries[levels]
     across = moment[np.ix_(numbers, levels)] - np.outer(mean, counts)
     # Means by level of the rest, shrunk where noise hides them.
-    of_levels = moment[np.ix_(levels, levels)]
-    values, vectors = of_levels.diagonal(), None
-    if np.count_nonzero(of_levels) > np.count_nonzero(values):  # not of one factor
-        values, vectors = np.linalg.eigh(of_levels)
+    values, vectors = np.diag(moment)[levels], None
+    if len(transform.levels) > 1:
+        values, vectors = np.linalg.eigh(moment[np.ix_(levels, levels)])
     lifted = np.maximum(values, 0.0) + 2 * math.sqrt(d) * noise_std
     level_means = across / lifted if vectors is None else (across @ vectors / lifted) @ vectors.T
     back = np.zeros((len(numbers), d))
@@ -237,7 +236,6 @@ def _levels(
     """
     most = ADAPTIVE.uncounted * typical / len(before.levels)
     blocks: list[LevelBlock] = []
-    second = np.eye(len(moment))
     means = np.zeros(len(moment))
     for start, size, entry in before.levels:
         at = slice(start, start + size)
@@ -246,10 +244,12 @@ def _levels(
         blocks.append(LevelBlock(start, size, math.sqrt(min(most, rows / rarest))))
         shares = np.maximum(counts, 0.0) + noise_std / entry**2
         means[at] = blocks[-1].entry * shares / shares.sum()
-    second += np.outer(means, means)
+    second = np.outer(means, means)
+    np.fill_diagonal(second, 1 + means**2)
     for start, size, entry in blocks:
         at = slice(start, start + size)
-        second[at, at] = np.diag(entry * means[at])
+        second[at, at] = 0.0
+        np.fill_diagonal(second[at, at], entry * means[at])
     return tuple(blocks), second
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from privgram._base.saved import JsonObject, parse_json
 from privgram._base.text import shown
 from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
-from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (
     INTERCEPT,
     ONES,
@@ -47,6 +46,9 @@ from privgram.columns.variables import (
     from_plain,
     variable,
 )
+
+if TYPE_CHECKING:
+    from privgram.columns.sql import MomentQuery
 
 __all__ = ["INTERCEPT", "Columns", "Dates", "Factor", "Log", "PrivateBound"]
 
@@ -450,6 +452,8 @@ class Columns:
 
     def query(self, unit: Unit | str | None = None) -> MomentQuery:
         """The query of a table's exact second moment, before it is written in a dialect."""
+        from privgram.columns.sql import MomentQuery
+
         return MomentQuery(self.encoder, self.bound, self.to_dict(), Unit.of(unit))
 
     def sql(
@@ -486,6 +490,8 @@ class Columns:
         >>> query.splitlines()[-2:]
         ['FROM "people"', ') AS t']
         """
+        from privgram.columns.sql import dialect_of, quoted_table
+
         engine = dialect_of(dialect)
         return self.query(unit).text(quoted_table(table, engine), engine) + "\n"
 

@@ -652,7 +652,9 @@ class _Reader:
         except RecursionError:
             raise self.refused("its brackets are nested too deeply") from None
         if rest:
-            raise self.refused(f"there is no sign before {rest[-1]!r}")
+            raise self.refused(
+                f"there is no sign before {rest[-1]!r}, or a name with spaces has no backquotes"
+            )
         products.pop(frozenset("0"), None)
         return products
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
 #: Noise on more known zeros, to be set to zero next, takes longer than all the rest.
-MANY_ZEROS = 1 << 22
+MANY_ZEROS = 1 << 18
 
 
 def sample_release(
@@ -165,9 +165,14 @@ class TableRounds(rounds.AdaptiveRounds):
         self._radius: float | None = None  # of sums that the next histogram's pass makes too
         self._sums: Sum | None = None
 
-    def release(self, total: Sum, share: float) -> Noisy:
+    @property
+    def has_many_zeros(self) -> bool:
+        """Whether noise on all known zeros would take long."""
+        return bool(self.moment.n_known_zeros > MANY_ZEROS)
+
+    def release(self, total: Sum, share: float, zeros: bool = False) -> Noisy:
         """Release a sum for a share of what these rounds have."""
-        return self.gate.release(total, share * self._whole)
+        return self.gate.release(total, share * self._whole, zeros=zeros)
 
     def prepare(self, radius: float) -> None:
         """Have the next histogram's pass add up the rows too: of a round that may be taken."""
@@ -178,7 +183,7 @@ class TableRounds(rounds.AdaptiveRounds):
         total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
         kind = total.kind
         assert isinstance(kind, Outer)
-        noisy = self.release(total, share)
+        noisy = self.release(total, share, self.has_bare_zeros)
         self.std.append(noisy.std)
         parameters = self.parameters
         parameters["rounds"] += 1

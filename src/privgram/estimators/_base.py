@@ -266,6 +266,7 @@ def target_of(columns: Columns, names: Collection[str], y: Any) -> str:
             "X must have all columns that columns= describes but one, which is y's"
             + (f", here {named!r}" if named else "")
             + f": it lacks {', '.join(map(repr, lacking)) or 'none'}"
+            + ("; an array's columns are x0, x1, ..., and y" if "x0" in names else "")
         )
     return target
 

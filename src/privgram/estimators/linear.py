@@ -30,6 +30,7 @@ from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss
 from privgram.privacy import GaussianProfile
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.diagnostics import pinned
 from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
@@ -344,6 +345,8 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         if np.isnan(fit.theta).any():
             free = f"release_.regress({fit.target!r}, ridge='auto')"
             raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
+        if (nothing := pinned(source, fit.design)) is not None:
+            warn(f"there is nothing to predict by: {nothing}")
         return fit
 
     @property

@@ -29,7 +29,7 @@ class BudgetShares:
     targets: float = 0.03
     #: Second moments in frames, one after the other while the Hessian is hidden or noisy; after
     #: how many of them it must be hidden; and what they leave.
-    middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.3)
+    middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.4)
     if_hidden: int = 3
     kept: float = 0.2
     #: Counts of scores by norm, from which the clip is chosen.

@@ -30,6 +30,9 @@ class ClippingRule:
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 7.0
+    #: And in proportion fewer where noise is less than so many deviations of the score by sampling,
+    #: up to a clip of so much noise: a longer one costs nothing that is felt, and takes less.
+    felt: float = 0.5
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
     allowance: float = 1.2
     #: Both of scores whose clip depends on features alone: clipping hardly biases them, so that
@@ -117,6 +120,8 @@ def choose_clip(
     deviation: float = math.inf,
     rank: float = CLIPPING.rank,
     n: float = math.inf,
+    q: int = 0,
+    longest: float = math.inf,
 ) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
@@ -126,6 +131,7 @@ def choose_clip(
     takes is k / `noise` times that noise: so k = c times `noise` bounds their ratio by c times
     their alignment and their mean excess. What clipping takes is no longer than the sum of
     excesses: as much of it as is seen is allowed for where that is more.
+    Where the noise is little beside what sampling does to scores (q,), by their counts, c is less.
     Of scores that may all point one way the counts `one_way` (m,), without what noise may have made
     of none, bound what clipping takes by its allowance.
     """
@@ -134,16 +140,20 @@ def choose_clip(
     if one_way is not None:
         too_much = excess_beyond(edges, one_way) > CLIPPING.allowance * noise * edges
         allowed = np.where(too_much, math.inf, beyond)
-    choice = choose_radius(edges, allowed, min(rank * noise, most))
-    steps = np.diff(edges**2, prepend=0.0)
-    clip = Clip(
-        choice.size,
-        choice.beyond,
-        squares=float((beyond * steps)[edges <= choice.size].sum()),
-    )
+    squares = np.cumsum(beyond * np.diff(edges**2, prepend=0.0))
+    short = max(int((edges <= longest).sum()), 1)
+    choice = choose_radius(edges[:short], allowed[:short], min(rank * noise, most))
+    if q:
+        sampled = float(squares[np.searchsorted(edges, choice.size)]) / q
+        if (felt := CLIPPING.felt * math.sqrt(sampled)) > choice.size * noise:
+            least = min(rank, max(1.0, deviation) / noise)  # of which counts tell anything
+            rank = max(rank * choice.size * noise / felt, least)
+            short = min(short, int((edges <= felt / noise).sum()))
+            choice = choose_radius(edges[:short], allowed[:short], rank * noise)
+    at = int(np.searchsorted(edges, choice.size))
+    clip = Clip(choice.size, choice.beyond, squares=float(squares[at]))
     if math.isinf(deviation):  # nothing is seen
         return clip
-    at = int(np.searchsorted(edges, choice.size))
     near = edges <= choice.size * 2.0**CLIPPING.near * (1 + 1e-9)
     seen = seen_beyond(beyond, deviation, near)
     start, hidden = choice.size / TAIL_REACH, max(rank * noise, deviation)

@@ -57,12 +57,18 @@ def cluster_kinds(clusters: Clusters, model: Model, clip: float) -> tuple[Kind, 
 
 
 def cluster_moment(
-    clusters: Clusters, rounds: Rounds, sums: Sequence[Sum], total: Vector, total_std: float
+    clusters: Clusters,
+    rounds: Rounds,
+    sums: Sequence[Sum],
+    total: Vector,
+    total_std: float,
+    directions: Matrix,
 ) -> tuple[Matrix, ClusterFacts]:
     """Release the second moment of sums of scores by cluster, with CR1's K/(K - 1).
 
     Of each its share of the `total` is taken off, which is 0 at the estimate. Of the matrix the
-    noise is taken off, and what is left is raised by one deviation of it.
+    noise is taken off, and what is left is raised by one deviation of it. Sums are taken in some
+    orthonormal `directions` (q, s), where scores of a cluster do not sum to 0.
     """
     by_cluster, numbers = sums
     size = clusters.size
@@ -71,7 +77,7 @@ def cluster_moment(
     counted = np.maximum(counted.ravel(), 0.0)
     seen = max(int((counted > CLUSTER_SHARES.seen * count_std).sum()), 2)
     parts = counted / max(float(counted.sum()), 1.0)
-    scores = flat.reshape(size, -1) - np.outer(parts, total)
+    scores = (flat.reshape(size, -1) - np.outer(parts, total)) @ directions
     q = scores.shape[1]
     noise = size * std**2 + float(parts @ parts) * total_std**2
     second = scores.T @ scores - noise * np.eye(q)

@@ -36,6 +36,10 @@ UNSETTLED = (
 )
 
 
+#: Means of counts end at so many times the target's upper bound.
+EXPECTED_BEYOND = 5.0
+
+
 class GLMEstimator(OneStepEstimator):
     """The rounds of one generalised linear model; as `OneStepEstimator`.
 
@@ -70,6 +74,9 @@ class GLMEstimator(OneStepEstimator):
         if (explained := problem.offset_design) is not None:
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * self.ones
+        if self.end is None and self.family.counts:
+            # A model may expect more of a row than there can be: so it is of rates.
+            self.end = EXPECTED_BEYOND * sum(self.target)
         self.constant = False
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
@@ -277,8 +284,10 @@ class GLMEstimator(OneStepEstimator):
         bend = self._bend(weight)
         white = state.whitening / math.sqrt(weight)
         noise = state.score_noise * (state.scale**2 / weight)
+        # Counts vary less than their mean m > 1 may do, and by m (1 - m) at least.
+        sure = max(1 - mean, 0.0) if self.family.counts and not self.by_pieces else 1.0
         return replace(
-            state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend,
+            state, coef=coef, scale=1.0, sure_scale=sure, whitening=white, curvature=bend,
             score_noise=noise,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -90,6 +90,7 @@ class OneStepEstimator:
         self.most = max(float(rounds.moment.bound) / float(columns.bound), 1.0) ** 2
         self.each = self.most
         #: The first round's share; the bound of units may have been chosen before it.
+        self.kept = BUDGET.kept
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
@@ -181,7 +182,7 @@ class OneStepEstimator:
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound, cut = float(rounds.moment.columns.bound), False
         for round_, share in enumerate(BUDGET.middle):
-            share = min(share, self.left - BUDGET.kept)
+            share = min(share, self.left - self.kept)
             if share <= 0 or (round_ >= BUDGET.if_hidden and not state.hides):
                 break
             radius = states.radius_at_middle(transform.typical, len(self.basis))
@@ -469,18 +470,15 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        how: dict[str, Any] = {"deviation": rounds.beyond_std, "q": self.q}
         if self.one_way:
             n = min(state.rows / self.each, self.most_long)
-            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
+            return choose_clip(edges, beyond, noise, n=n, **how)
         rank, allowance = CLIPPING.unbiased
-        long_way, kept = self.problem.family.counts, len(edges)
-        if not long_way:  # noise that leads far off does more than clipping
-            quiet = LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise)
-            kept = max(int((edges <= max(quiet, self.usual_clip)).sum()), 1)
-        clip = choose_clip(
-            edges[:kept], beyond[:kept], noise, deviation=rounds.beyond_std, rank=rank
-        )
-        if long_way:  # counts far beyond their means all point one way
+        # Noise that leads far off does more than clipping.
+        quiet = max(LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise), self.usual_clip)
+        clip = choose_clip(edges, beyond, noise, rank=rank, longest=quiet, **how)
+        if self.problem.family.counts:  # far beyond their means all point one way
             return replace(clip, allowance=allowance, is_heavy=False)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
@@ -520,6 +518,17 @@ class OneStepEstimator:
             return None
         ones = np.linalg.inv(state.whitening)[-1]
         return np.asarray(ones / np.linalg.norm(ones))
+
+    def _of_slopes(self, state: ScoreState, groups: str) -> Matrix:
+        """Directions (q, s) of scores that move all but effects of a factor, if these are fitted.
+
+        They are orthogonal to the levels' own, in which scores sum to 0 in every level.
+        """
+        design = self.problem.design
+        others = np.delete(design.transform[:-1], design.terms.get(groups, slice(0)), axis=0)
+        if groups not in design.terms or not len(others):
+            return np.eye(self.q)
+        return np.asarray(np.linalg.qr(state.whitening @ others.T)[0])
 
     def _last_scores(self, state: ScoreState, clip: Clip) -> FitParts:
         """Two scores, of which the last has the second moment of scores beside it."""
@@ -577,7 +586,10 @@ class OneStepEstimator:
             one_sided=one_sided,
         )
         if clusters is not None:
-            meat, found = cluster_moment(clusters, rounds, others, score, last)
+            directions = self._of_slopes(state, clusters.groups)
+            together, found = cluster_moment(clusters, rounds, others, score, last, directions)
+            beside = np.eye(q) - directions @ directions.T
+            meat = directions @ together @ directions.T + beside @ meat @ beside
             facts = replace(facts, clusters=found)
             if found.ratio > CLUSTER_SHARES.most:
                 drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTER_SHARES.most)

@@ -41,6 +41,8 @@ class PairRules:
     near: float = 8.0
     #: A middle round is taken again where pairs have this part of what they would more, all cut.
     cut: float = 0.25
+    #: What middle rounds leave.
+    kept: float = 0.1
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -169,6 +171,7 @@ class PairEstimator(WithinEstimator):
         assert problem.factor is not None
         self.factor = problem.factor
         self.plain = rounds
+        self.kept = PAIRS.kept
         self.until = 1.0  # the share of mu^2 that slopes leave off at
         self.most = 2.0  # differences over the root of 2 are longer than rows by that
         short = radius_at_middle(1.0, len(self.basis)) ** -2  # what rows have that are as thought

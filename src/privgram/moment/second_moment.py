@@ -22,7 +22,6 @@ from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
 from privgram.moment.accumulators import BlockReader, TotalLayout
-from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow, TableSource
 
@@ -311,6 +310,8 @@ class SecondMoment(MomentBase):
         columns = columns.settled(None)
         whose = Unit.of(unit)
         whose = None if whose is None else whose.settled(None)
+        from privgram.moment.sql import total_of_answer
+
         total, recorded = total_of_answer(answer, columns, whose)
         bound = columns.bound if whose is None else columns.query(whose).bound
         return cls.from_accumulator(total, columns.names, columns, bound, recorded)

@@ -18,6 +18,7 @@ import numpy as np
 from privgram._base.files import write_atomically
 from privgram._base.installed import __version__
 from privgram._base.text import shown
+from privgram.regression.summary import caution_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -234,6 +235,10 @@ def warnings(result: Any) -> dict[str, str]:
             f"It exceeds one in the number of {what}, and so allows mechanisms that publish "
             "some row as it is. This one does not, but the number promises little."
         )
+    caution = getattr(result, "_caution", caution_of(result.parameters))
+    if caution is not None:
+        heading, said = caution.split(": ", 1)
+        warnings[f"{heading}."] = said[0].upper() + said[1:]
     return warnings
 
 

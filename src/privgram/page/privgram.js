@@ -384,8 +384,8 @@ class LeastSquares extends Regression {
     const isClear = !isCounted || noise(ones, ones) <= TRUSTED_COUNT * counted;
     return [
       [!parameters.moved, "the repair moved the released matrix by more than its noise", true],
-      [second, "the privacy noise exceeds the signal in some direction of the features", true],
-      [size <= TRUSTED_NOISE, "the privacy noise is too large beside the signal", true],
+      [second, "the privacy noise exceeds the signal in some direction of the features: with fewer there may be an answer", true],
+      [size <= TRUSTED_NOISE, "the privacy noise is too large beside the signal: with fewer features there may be an answer", true],
       [isSample || rows !== null, "the number of rows is private, and no intercept counts them", false],
       [isSample || isClear, "the privacy noise hides the number of rows", false],
       [isSample || this.dfResid > 0, "there are too few rows: take fewer features or more rows", false],

@@ -19,7 +19,7 @@ from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
-from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind
+from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind, shown_share
 from privgram.regression.inference import (
     Estimand,
     Inference,
@@ -377,13 +377,11 @@ class GLMResults(SavedFit, RegressionResults):
         family, link = self._family.name.title(), self._family.link
         model = {} if self._family.is_linear else {"Model Family": family, "Link": link}
         if "goodness" in self.parameters and self.refusal is None:
-            share, error = self._goodness.rsquared, f"{self._goodness.stderr:.3f}"  # of the noise
-            model["R-squared"] = f"{share:.3f}" + f" ± {error}" * (float(error) > 0)
+            model["R-squared"] = shown_share(self._goodness.rsquared, self._goodness.stderr)
         if said := self.parameters.get("likelihood"):
             kind: PseudoKind = "cs" if said["null"] is None else "mcf"
-            share, of_share = LikelihoodGain(**said).share(kind)
             name = "Pseudo R-squ." + " (CS)" * (kind == "cs")
-            model[name] = f"{share:.3f} ± {of_share:.3f}"
+            model[name] = shown_share(*LikelihoodGain(**said).share(kind))
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),

@@ -156,3 +156,9 @@ class LikelihoodGain:
         assert self.null is not None
         share = -self.gain / self.null
         return share, math.hypot(self.stderr, share * self.null_stderr) / -self.null
+
+
+def shown_share(share: float, error: float) -> str:
+    """Write a share and the error of its noise, where that lets anything be said."""
+    text = f"{error:.3f}"
+    return "hidden by noise" if error > 1 else f"{share:.3f}" + f" ± {text}" * (float(text) > 0)

@@ -17,6 +17,8 @@ from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
+import numpy as np
+
 from privgram._base.files import check_process
 from privgram._core.rowmap import DefaultRounding
 from privgram._core.rows import MOST_SHARERS, Accumulator
@@ -27,7 +29,7 @@ from privgram.moment.grouped import GroupBlockReader, SecondMoments, columns_apa
 from privgram.moment.second_moment import check_bound, check_n_columns, check_width
 from privgram.moment.units import accumulator_of, bounds_of, moment_of, names_of_unit
 from privgram.scan.progress import INTERVAL, Progress, Report, reporter
-from privgram.scan.request import ColumnsLike, ScanRequest
+from privgram.scan.request import SMALL, ColumnsLike, ScanRequest
 from privgram.scan.units import (
     Gatherer,
     RowBlockReader,
@@ -37,9 +39,17 @@ from privgram.scan.units import (
     UnitsT,
 )
 from privgram.sources import open_source
-from privgram.sources.table import CachedSource, Chunk, InvalidRow, Table, TableSource
+from privgram.sources.table import (
+    CachedSource,
+    Chunk,
+    InvalidRow,
+    Table,
+    TableSource,
+    n_rows_of,
+)
 
 if TYPE_CHECKING:
+    from privgram.columns import Columns
     from privgram.columns.unit import Unit
 
 AccumulatorT = TypeVar("AccumulatorT", bound=Mergeable)
@@ -201,6 +211,16 @@ def _accumulate_here(
     request: ScanRequest, new: Callable[[int], AccumulatorT]
 ) -> tuple[AccumulatorT, tuple[str, ...] | None]:
     groups, scaling = request.groups, request.scaling
+    block = None if groups is not None or scaling is None else _whole(request.source, scaling)
+    if block is not None:
+        assert scaling is not None
+        with reporter(request.progress, n_rows_of(block)) as report:
+            total = new(check_n_columns(len(scaling)))
+            try:
+                report(BlockReader(total, scaling).feed(block))
+            except InvalidRow as error:
+                raise error.explain(0) from None
+        return total, scaling.names
     table = open_source(request.source, request.selection, by_position=scaling is not None)
     reader: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
     names, width = table.names, table.n_columns
@@ -218,6 +238,23 @@ def _accumulate_here(
     finally:
         table.chunks.close()
     return total, names if scaling is None else scaling.names
+
+
+def _whole(source: TableSource, columns: Columns) -> Any:
+    """A small table of NumPy's numbers as the one block that it is; None for any other."""
+    names = columns.selected if columns.plain else ()
+    block: Any = source
+    if type(source) is np.ndarray:
+        parts, shape = [source], (*source.shape[:1], len(names))
+    elif names and type(source) is dict and set(map(type, source)) == {str}:
+        parts = block = [source.get(name) for name in names]
+        shape = (getattr(parts[0], "size", -1),)
+    else:
+        return None
+    for part in parts:
+        if type(part) is not np.ndarray or part.shape != shape or part.dtype.kind not in "if":
+            return None
+    return block if names and len(parts) * parts[0].size < SMALL else None
 
 
 def _maker(new: Callable[[int], Any], d: int, n_threads: int) -> Callable[[], Any]:

@@ -23,6 +23,7 @@ from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.moment.accumulators import Prepared
 from privgram.moment.grouped import NO_GROUP
 from privgram.sources.pieces import PieceBlock
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
@@ -134,12 +135,21 @@ class UnitLayout:
 
     def unpack(self, records: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of the second moment, missing values NaN."""
-        numbers, columns = records["numbers"], self.columns
-        if columns is None:
-            return np.ascontiguousarray(numbers)
-        raw: dict[str, Raw] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
+        if self.columns is None:
+            return np.ascontiguousarray(records["numbers"])
+        return self.columns.encoder.table(self._parts(records))
+
+    def prepared(self, records: NDArray[Any]) -> Prepared:
+        """The same for a row map, which scales numbers where they lie."""
+        encoder = None if self.columns is None else self.columns.encoder
+        if encoder is None or encoder.blocks or encoder.row_weights is not None:
+            return Prepared(self.unpack(records))
+        return Prepared(encoder.encode(self._parts(records))[0], scaling=encoder.scaling)
+
+    def _parts(self, records: NDArray[Any]) -> list[Raw]:
+        raw: dict[str, Raw] = {x: records["numbers"][:, i] for i, x in enumerate(self.numbers)}
         raw |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
-        return columns.encoder.table([raw[name] for name in self.variables])
+        return [raw[name] for name in self.variables]
 
 
 class Store:
@@ -163,7 +173,7 @@ class Store:
         if self._file is not None:
             self._file.close()
 
-    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Which part each key belongs to; `high` ones (see `Keys`) and texts have their own."""
         words = key.view(np.uint64).reshape(len(key), -1)
         mixed = words[:, 0] * self._factor
@@ -171,7 +181,7 @@ class Store:
             mixed = ((mixed ^ (mixed >> np.uint64(32))) + words[:, j]) * self._factor
         mixed ^= mixed >> np.uint64(29)
         mixed *= self._factor
-        part = (mixed >> np.uint64(56)).astype(np.intp)
+        part = (mixed >> np.uint64(56)).astype(np.uint16)  # of which the sort is by digits
         if key.dtype.kind == "S":
             return part + 2 * SPILL_PARTS
         return part if high is None else part + SPILL_PARTS * high
@@ -223,7 +233,7 @@ class Store:
         raw: NDArray[np.uint8] = np.concatenate([records.view(np.uint8) for records in some])
         del some
         records = raw.view(record)
-        records = records[_order(records)]
+        records = records.take(_order(records))  # which does not copy field by field
         key = records["key"]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         yield records, starts
@@ -292,7 +302,7 @@ class Gatherer:
     def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
         self.store.records[records["key"].dtype.kind == "S"] = records.dtype
         part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
-        records = records[np.argsort(part, kind="stable")]
+        records = records.take(np.argsort(part, kind="stable"))
         ends = np.cumsum(np.bincount(part, minlength=3 * SPILL_PARTS))
         starts = np.concatenate([[0], ends[:-1]])
         for i in np.flatnonzero(ends > starts).tolist():
@@ -324,6 +334,8 @@ class UnitBlockReader(Generic[UnitsT]):
         self._layout = layout
 
     def _add(self, records: NDArray[Any], starts: NDArray[np.intp]) -> int:
+        if hasattr(self.accumulator, "add_units"):
+            return int(self.accumulator.add_units(self._layout.prepared(records), starts))
         x = self._layout.unpack(records)
         if self._layout.groups is None:
             return int(self.accumulator.update(x, starts, self._layout.drop))
