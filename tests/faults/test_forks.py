@@ -308,7 +308,8 @@ def stream():
     study = pg.Study(table.table, COLUMNS, **budget)
     months = pg.Stream(study, periods=3, epsilon=1.0, delta=1e-6, path=sys.argv[1] + ".stream")
     budget["ledger"] = study.ledger
-    return months.release(table.table, threads=2, progress=point)
+    rows = {name: column.tolist() for name, column in table.table.items()}  # for two threads
+    return months.release(rows, threads=2, progress=point)
 
 def estimator():
     return PrivateRidge(columns=(-8, 8), **budget).fit(Array(), table.table["y"])
