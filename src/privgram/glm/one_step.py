@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -470,14 +470,14 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        how: dict[str, Any] = {"deviation": rounds.beyond_std, "q": self.q}
+        std, q = rounds.beyond_std, self.q
         if self.one_way:
             n = min(state.rows / self.each, self.most_long)
-            return choose_clip(edges, beyond, noise, n=n, **how)
+            return choose_clip(edges, beyond, noise, deviation=std, n=n, q=q)
         rank, allowance = CLIPPING.unbiased
         # Noise that leads far off does more than clipping.
-        quiet = max(LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise), self.usual_clip)
-        clip = choose_clip(edges, beyond, noise, rank=rank, longest=quiet, **how)
+        quiet = max(LIMITS.quiet * state.rows / (math.sqrt(q) * noise), self.usual_clip)
+        clip = choose_clip(edges, beyond, noise, deviation=std, rank=rank, q=q, longest=quiet)
         if self.problem.family.counts:  # far beyond their means all point one way
             return replace(clip, allowance=allowance, is_heavy=False)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
