@@ -52,11 +52,11 @@ LIMITS_OF_RELEASE = (
     "Regressions are linear and of the columns below. Products and powers are in no regression on "
     "this page; in Python there are those that were released.",
     "Standard errors count the sampling of the rows and the noise of the release. They assume "
-    "errors that are independent and of equal variance; study.regress does not.",
+    "errors that are independent and of equal variance; those of study.regress may be of unequal.",
     "An interval that ends in an arrow has no end there: the noise hides how large the coefficient "
     "may be.",
-    "Who asks many regressions finds some with small P values by chance. That costs no privacy, "
-    "and belongs into the paper.",
+    "Whoever asks many regressions finds some small P values by chance. That costs no privacy; "
+    "say in the paper how many were asked.",
     OF_LEVELS,
     OF_BOUNDS,
     CAUSES,

@@ -74,7 +74,7 @@ class Stream:
     periods : int, optional
         How many there will be, up to 4096. None where nobody knows: then the first twelve are
         followed by as many more, and these by as many as all before. That costs no privacy, since
-        every person is of one period, and noise: see `noise`.
+        every person is of one period, but more noise: see `noise`.
     epsilon, delta : float, optional
         The guarantee of all that the stream publishes. Needed to begin one.
     path : path-like
