@@ -2,8 +2,9 @@
 
 A table of numbers lies in DuckDB, a file of its own, and in PostgreSQL, on a socket of its own.
 Each way runs in a process of its own, whose peak of memory beyond the start is measured; the engine
-of DuckDB is in that process, and PostgreSQL's is in others. With --duckreg PATH, where duckreg is
-installed, its compressed regression of whole numbers runs beside the query of the same columns.
+of DuckDB is in that process, and PostgreSQL's is in others. With --duckreg PATH its compressed
+regression of whole numbers runs beside the query of the same columns; duckreg 0.4 needs an older
+DuckDB than ours: `pip install --target PATH duckreg "duckdb<1.4"`.
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from support.helpers import refuses
 from support.sums import integers
 
 import privgram as pg
+from privgram._core.scores import Score
 from privgram.adaptive.rules import UnreadError
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
@@ -340,6 +341,15 @@ def test_numbers_of_fewer_levels_than_rows_have_are_refused_before_a_row_is_read
             door(never).read(image, kind)
 
 
+def test_pairs_of_models_that_have_none_are_refused_before_a_row_is_read():
+    """What a pair's vector changes its sign with would turn with the order of rows."""
+    fitted = Model(Score("binomial", 1, np.ones(1), target=(0.5, 0.5)), 1.0)
+    image, _ = of_pairs()
+    for kind in (Vectors(Model.features(2), 1.0), Vectors(fitted, 1.0), Outer(fitted, 1.0)):
+        with pytest.raises(TypeError, match="sums over pairs"):
+            door(None).read(image, kind)
+
+
 @pytest.mark.parametrize("longer", [1.01, 1e12, math.nan])
 def test_axes_of_kept_images_are_no_longer_than_one(longer):
     """Products of longer ones are not exact, and turn with the place of a row in its block."""
@@ -387,7 +397,7 @@ def test_columns_that_were_written_into_see_no_row():
         vars(used)["to_dict"] = lambda: pytest.fail("its own way to say what it is")
         return used
 
-    one, kind = door(partial(reader, columns=USED)), Vectors(Model.features(2))
+    one, kind = door(partial(reader, columns=USED)), Outer(Model.features(2))
     before = integers(*one.read(LevelImage(USED, OTHERS, "f", np.eye(2, 3)), kind))
     made = replace(blocks(), read=spied())
     for image in (LevelImage(spied(), OTHERS, "f", np.eye(2, 3)), PairImage(made, np.eye(2, 3))):

@@ -121,6 +121,17 @@ def test_missing_folder_is_named_in_a_sentence(tmp_path):
     assert not study.entries
 
 
+@pytest.mark.parametrize("described", [bool, (0, 1)])
+def test_a_truth_value_is_a_count_of_none_or_one(described):
+    """Of which coefficients are logarithms of risk ratios (Zou 2004)."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(0, 1, 40_000)
+    table = {"x": x, "ill": rng.random(x.size) < 0.1 * np.exp(x)}
+    fit = pg.regress(table, "ill ~ x", {"x": (0, 1), "ill": described}, 4.0, 1e-6, family="poisson")
+    assert (np.abs(fit.params - [1.0, np.log(0.1)]) < 5 * fit.bse).all()
+    assert (fit.bse < 0.1).all()
+
+
 @pytest.mark.parametrize("text", ["offset(log(py))", "offset( log(py) )"])
 def test_offset_is_a_term_of_the_formula(text):
     """In R's and statsmodels' words; of what is read again it is a column more."""

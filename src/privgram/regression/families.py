@@ -168,7 +168,7 @@ class Poisson(Family):
 
     def explained(self, target: str, columns: Columns) -> tuple[str, Columns]:
         described = columns.variables.get(target)
-        if type(described) is not Number or described.lower < 0:
+        if not isinstance(described, Number) or described.lower < 0:
             raise ValueError(
                 f"the target {target!r} is no count: describe it by bounds that are not negative"
             )
