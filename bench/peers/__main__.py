@@ -142,6 +142,7 @@ def measure_errors(
     """
     versions: dict[str, str] = dict(record["versions"])
     errors: list[dict[str, Any]] = []
+    before = record["errors"]
     for task in tables(folder):
         for peer in PEERS:
             for extra in variants(peer, task["job"]["task"]):
@@ -149,8 +150,8 @@ def measure_errors(
                 drawn = peer != "sklearn"
                 for epsilon in task["epsilons"] if drawn else (1.0,):
                     who = {"task": task["name"], "peer": peer, **extra, "epsilon": epsilon}
-                    known = [row for row in record["errors"] if who.items() <= row.items()]
-                    known = [row for row in known if "ridge" in who or "ridge" not in row]
+                    asked = {"ridge": None, "rounds": None} | who
+                    known = [row for row in before if asked == {k: row.get(k) for k in asked}]
                     if known:
                         errors += known
                         continue

@@ -43,9 +43,10 @@ def serve(version: str, **tasks) -> None:
     for seed in range(job["seeds"]):
         start = time.perf_counter()
         try:
-            results.append(np.asarray(fit(table, job, seed), dtype=float).tolist())
+            result = np.asarray(fit(table, job, seed), dtype=float)
         except ValueError:  # the fit refuses what noise left
-            results.append(None)
+            result = np.array(np.nan)
+        results.append(result.tolist() if np.isfinite(result).all() else None)
         seconds.append(time.perf_counter() - start)
         if seconds[0] * len(seconds) > job.get("patience", 240):
             break
