@@ -168,12 +168,12 @@ def draw(rows):
 
     rows = rows[(rows["task"] == CPS) & (rows["method"] != "AGM, asymptotic")]
     titles = {
-        "ratio": "width of intervals\nover that without privacy",
+        "ratio": "width, over that\nwithout privacy",
         "significance": "significance\nas without privacy",
-        "held": "intervals that hold\nthe estimate without privacy",
+        "held": "intervals that hold\nthe estimate",
     }
     colors = {"AGM, bootstrap": "0.6", "release": "tab:blue", "regress": "tab:orange"}
-    figure, axes = pyplot.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
+    figure, axes = pyplot.subplots(1, 3, figsize=(5, 2.7), layout="constrained")
     for ax, (what, title) in zip(axes, titles.items(), strict=True):
         for j, (method, color) in enumerate(colors.items()):
             own = rows[rows["method"] == method].groupby("epsilon")[what]
@@ -181,14 +181,13 @@ def draw(rows):
             label = NAMES[method].replace("`", "").replace("theirs", "agencies' best mechanism")
             bars = ax.bar(np.arange(len(heights)) + 0.27 * (j - 1), heights, 0.25, color=color,
                           label=label)  # fmt: skip
-            ax.bar_label(bars, [f"{height:.2g}" for height in heights], fontsize=8)
-        ax.set(title=title, xticks=[0, 1], xticklabels=[f"ε = {e:g}" for e in EPSILONS])
+            ax.bar_label(bars, [f"{height:.2g}".lstrip("0") for height in heights], fontsize=9)
+        ax.set(title=title, xticks=[0, 1], xticklabels=[f"ε = {e:g}" for e in EPSILONS], yticks=[])
         ax.title.set_fontsize(10)
         ax.margins(y=0.15)
-        ax.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3,
-                  frameon=False)  # fmt: skip
-    figure.savefig(ROOT / "docs" / "img" / "agency.png", dpi=110)
+        ax.spines[["top", "left", "right"]].set_visible(False)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", frameon=False)
+    figure.savefig(ROOT / "docs" / "img" / "agency.png", dpi=200)
 
 
 def main():
