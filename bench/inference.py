@@ -463,6 +463,8 @@ def simulated(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     pop = known.population
     named = release.regress(pop.target, pop.features).param_names
     columns = [name for name in named if name != "Intercept"]
+    if "Intercept" not in named:  # there are all levels of a factor, of which one is left out
+        columns.remove(next(name for name in columns if "[" in name))
     names = (*columns, "Intercept")
     for estimand, about, of in (("normal", known, "population"), ("sample", sample, "data")):
         told = release.statistic(slopes, [*columns, pop.target], estimand=estimand).conf_int()

@@ -203,5 +203,21 @@ def test_refused(case):
     refuses(lambda: release.statistic(*arguments, **options), kind, words)
 
 
+@pytest.mark.parametrize("intercept", [True, False])
+def test_levels_that_add_up_to_one_are_refused_whatever_noise_made_of_them(intercept):
+    rng = np.random.default_rng(5)
+    table = {"f": rng.choice(["u", "v", "w"], 3000), "x": rng.uniform(0, 1, 3000)}
+    columns = pg.Columns({"f": ["u", "v", "w"], "x": (0, 1)}, intercept=intercept)
+    levels = ["f[u]", "f[v]", "f[w]"]
+    for seed in range(8):
+        options = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(seed)}
+        one = pg.release(table, columns, 1.0, 1e-6, **options)
+        for names in ([*levels, "x"], levels):
+            with pytest.raises(RefusedError, match="leave a level out"):
+                one.statistic(slopes, names)
+        assert np.isfinite(one.statistic(slopes, ["x", *levels[1:]]).value).all()
+        assert one.statistic(lambda one: one.mean, levels, indefinite="keep").value.shape == (3,)
+
+
 def test_errors_of_the_function_are_its_own():
     refuses(lambda: ONE.statistic(lambda _: {}["mine"]), KeyError, "mine")

@@ -177,6 +177,8 @@ def statistic(
     if estimand != "sample":
         check_unweighted(release)
     variables = Variables(release, columns, center)
+    if indefinite == "refuse":
+        variables.check_apart()
 
     def at(one: Covariance) -> NDArray[np.float64]:
         if indefinite == "refuse":

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
+from scipy.linalg import orth
 
 from privgram._base.text import shown
 from privgram.columns.encoding import parts_of
@@ -17,7 +18,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Dates, Factor, Level, Log, Number, Variable
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
-from privgram.regression.design import image_of_label, intercept_of
+from privgram.regression.design import image_of_label, intercept_of, ones_of
 from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
 from privgram.regression.inference import about_means, degrees_behind, rows_behind
 
@@ -170,6 +171,17 @@ class Variables:
         self.frame: Matrix = np.array(frame)
         self.origin: Vector = np.array(origin)
         self.unit: Vector = np.array(unit)
+
+    def check_apart(self) -> None:
+        """Raise `RefusedError` if some columns add up to one in every row, whatever these hold."""
+        basis = orth(self.frame.T)
+        for ones in ones_of(self.release) if self.center else ():
+            if np.allclose(basis @ (basis.T @ ones), ones):
+                raise RefusedError(
+                    "all levels of a factor add up to one in every row, and only noise would make "
+                    "their covariance definite: leave a level out of columns, or take "
+                    'indefinite="nearest" or "keep"'
+                )
 
     @cached_property
     def squares(self) -> Matrix:
