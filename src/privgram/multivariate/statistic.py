@@ -126,7 +126,8 @@ def statistic(
         that they are a sample of: other draws are of other rows too, as many as there are.
     indefinite : {"refuse", "nearest", "keep"}, default "refuse"
         What to do with a covariance that noise left not positive definite. "refuse" raises an error
-        if it is the released one, and leaves out such draws. "nearest" raises the eigenvalues of
+        if it is the released one, or all levels of a factor are among columns about the mean, and
+        leaves out such draws. "nearest" raises the eigenvalues of
         the correlations to 1e-6. "keep" hands it on as it is: for what is linear in it, or for an
         f that checks it, as a Cholesky factor does.
     center : bool, optional
