@@ -74,10 +74,14 @@ class ShortGauss(AnalyzeGauss):
     """Its noise is 10 % short, by the ratio that the gate draws by: it asks for no noise's size."""
 
     def noise_for(self, *arguments, **options):
-        honest = super().noise_for(*arguments, **options)
-        ratio = honest.privacy.sensitivity_ratio / 0.9
-        short = dataclasses.replace(honest.privacy, sensitivity_ratio=ratio)
-        return dataclasses.replace(honest, privacy=short)
+        return short(super().noise_for(*arguments, **options))
+
+
+def short(honest):
+    ratio = honest.privacy.sensitivity_ratio / 0.9
+    privacy = dataclasses.replace(honest.privacy, sensitivity_ratio=ratio)
+    of_rounds = {"mu": ratio} if hasattr(honest, "mu") else {}
+    return dataclasses.replace(honest, privacy=privacy, **of_rounds)
 
 
 class ShortWishart(Short, AdditiveWishart):
@@ -91,9 +95,8 @@ class ShortSketch(Short, GaussianSketch):
 class ShortAdaptive(AdaptiveGaussian):
     """Its noise is 10 % short."""
 
-    def calibrate(self, *arguments, **options):
-        honest = super().calibrate(*arguments, **options)
-        return dataclasses.replace(honest, mu=honest.mu / 0.9)
+    def _calibrated(self, request):
+        return short(super()._calibrated(request))
 
 
 @pytest.mark.parametrize(
