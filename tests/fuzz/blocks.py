@@ -157,6 +157,8 @@ def update(data: bytes) -> None:
             text = str(error)
             assert len(text) > 10 and "\n" not in text, "an unclear message"  # noqa: PT018
             return
+        if getattr(getattr(given, "dtype", None), "names", None):  # a structured array is a table
+            given = {name: given[name] for name in given.dtype.names}
         if isinstance(given, dict):
             given = np.column_stack(list(given.values()))
         plain = np.array(given, dtype=np.float64, order="C")
