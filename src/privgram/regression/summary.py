@@ -40,7 +40,7 @@ def caution_of(parameters: JsonObject) -> str | None:
     if excess or one_sided:
         return (
             "Caution: few rows far out may decide what is estimated. Cutting them down may have "
-            f"moved estimates by {max(excess, one_sided):.2g} times the privacy noise"
+            f"moved estimates by {max(excess, one_sided):.1f} times the privacy noise"
             f"{' in the direction in which they lie' if one_sided > excess else ''}, and "
             f"intervals allow for as much. {SHORTER}"
         )
