@@ -22,7 +22,7 @@ from scipy import optimize, special, stats
 import privgram as pg
 from bench.audit import Estimate, leading
 from privgram import papers
-from privgram.disclosure.samplers import feasible as nearest
+from privgram.disclosure.repairs import feasible as nearest
 from privgram.papers import sheffet, zhou_ligett_wasserman
 from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, WishartProfile
 from privgram.papers.sheffet.profiles import adaptive_delta, sketch_curves

@@ -73,7 +73,7 @@ def test_unknown_table_or_dialect_is_refused():
         with pytest.raises(TypeError, match="named by text"):
             columns.sql(table, "duckdb")
     for dialect in ("oracle", "", None, 3, "DuckDB"):
-        with pytest.raises(ValueError, match="dialect is one of duckdb, postgres"):
+        with pytest.raises(ValueError, match="dialect is 'duckdb' or 'postgres"):
             columns.sql("t", dialect)
 
 

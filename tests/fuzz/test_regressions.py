@@ -109,6 +109,21 @@ def test_columns_nested_too_deeply(name, data):
     targets.run(name, data)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'missing = "%s"\n[bounds]\nx = [0, 1]',
+        '[bounds]\nd = {dates = ["2020-01-01", "2021-01-01"], unit = "%s"}',
+        '"%s" = 1\n[bounds]\nx = [0, 1]',
+        '[bounds]\nx = {levels = ["%s", "%s"]}',
+    ],
+)
+def test_words_of_any_length_are_refused_in_a_sentence(text):
+    data = text.replace("%s", "drop" * 5000).encode()
+    refuses(lambda: load("columns_toml", data), ValueError, r"dropdrop.*\.\.\.")
+    targets.run("columns_toml", data)
+
+
 def archive(name, **members):
     """An archive of `targets` in which some members are other bytes."""
     with zipfile.ZipFile(io.BytesIO(seeds(name)[0])) as old:

@@ -207,9 +207,9 @@ def test_profile_that_fails_says_so_rather_than_nan():
     ("make", "message"),
     [
         (lambda: SketchProfile(0.3, 1.0), "rows must be at least 1"),
-        (lambda: SketchProfile(10, 0.1, "remove"), '"replace" or "add-remove"'),
+        (lambda: SketchProfile(10, 0.1, "remove"), "'replace' or 'add-remove'"),
         (lambda: WishartProfile(9, 9, 1.0), "dof must be at least n_columns"),
-        (lambda: WishartProfile(9, 3, 1.0, "both"), "adjacency must be"),
+        (lambda: WishartProfile(9, 3, 1.0, "both"), "adjacency is"),
         (lambda: AdaptiveSketchProfile(9, 0.5, 0.5, 1.0), "regulariser . shift must be above 1"),
     ],
 )

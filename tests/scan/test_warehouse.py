@@ -669,7 +669,7 @@ def test_query_is_text_for_a_known_engine(duck):
     refuses(lambda: pg.Query(duck, None), TypeError, "text of a SELECT")
     with pytest.raises(ValueError, match=r"say dialect=.*pandas.read_sql"):
         pg.Query(object(), "select 1 as x")
-    refuses(lambda: pg.Query(duck, "select 1 as x", "oracle"), ValueError, "dialect is one of")
+    refuses(lambda: pg.Query(duck, "select 1 as x", "oracle"), ValueError, "dialect is 'duckdb'")
     assert "connection" not in repr(pg.Query(duck, "select 1 as x"))
     assert set(DIALECTS) == {"duckdb", "postgres", "spark", "bigquery", "snowflake"}
     assert WRONG

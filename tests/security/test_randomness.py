@@ -32,8 +32,9 @@ WIDE = np.random.default_rng(1).integers(0, 2, (40, 60)).astype(float)
 BUDGET = {"epsilon": 1.0, "delta": 1e-6}
 
 
-def by(mechanism):
-    return partial(pg.release, pg.second_moment(TABLE, bound=2.3), mechanism=mechanism, **BUDGET)
+def by(mechanism, moment=None):
+    moment = moment or pg.second_moment(TABLE, bound=2.3)
+    return partial(pg.release, moment, mechanism=mechanism, **BUDGET)
 
 
 def estimator():
@@ -71,6 +72,13 @@ DRAWS = {
             InverseGauss(eigenvalue_floor=50.0),
         )
     },
+    # What is added to a matrix that is not positive definite is simulated, by a fixed seed.
+    "shift of no rows": partial(
+        pg.release,
+        pg.SecondMoment(5, bound=2.3),
+        mechanism=pg.AnalyzeGauss(repair="shift"),
+        **BUDGET,
+    ),
     "low_rank.approximate": partial(low_rank.approximate, WIDE, 2, **BUDGET),
     "low_rank.range_finder": partial(low_rank.range_finder, WIDE, 2, None, **BUDGET),
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
@@ -93,6 +101,7 @@ FORBIDDEN = [
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
     "privgram.adaptive.rounds",
+    "privgram.disclosure.repairs",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",
     "privgram.regression.summary",

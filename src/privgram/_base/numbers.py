@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import reprlib
 from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeVar, get_args
 
@@ -76,8 +77,11 @@ def check_integer(
 
 def check_one_of(value: object, name: str, choices: Collection[str]) -> None:
     """Raise ValueError unless a value is one of some words."""
-    if value not in choices:
-        raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        words = " or ".join(map(repr, choices))
+        raise ValueError(
+            f"{name} is {words}, not {reprlib.repr(value)}"
+        )  # of a file: of any length
 
 
 def check_budget(
@@ -93,8 +97,7 @@ def check_budget(
 
 def check_adjacency(adjacency: str) -> Adjacency:
     """Return `adjacency` if it is one of the two notions, else raise ValueError."""
-    if adjacency not in get_args(Adjacency):
-        raise ValueError(f'adjacency must be "replace" or "add-remove", not {adjacency!r}')
+    check_one_of(adjacency, "adjacency", get_args(Adjacency))
     return adjacency  # type: ignore[return-value]
 
 

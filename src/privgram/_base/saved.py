@@ -27,7 +27,7 @@ import numpy as np
 
 from privgram._base.files import check_distinct, check_room, write_atomically
 from privgram._base.installed import ROOMS
-from privgram._base.text import shown, warn
+from privgram._base.text import excerpt, shown, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,7 +127,7 @@ def understood(name: str, what: str) -> Iterator[None]:
     try:
         yield
     except DAMAGE as error:
-        reason = shown(f"{type(error).__name__}, {error}".replace("\n", " ")[:500])
+        reason = excerpt(f"{type(error).__name__}, {error}")
         raise DamagedFile(f"{name} is not {what} that this privgram can read: {reason}") from error
 
 

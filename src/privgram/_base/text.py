@@ -38,6 +38,14 @@ def shown(text: object) -> str:
     )
 
 
+def excerpt(error: object, longest: int = 500) -> str:
+    """What an error says of a file, on one line: a file's words may be of any length."""
+    text = shown(str(error).replace("\n", " "))
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest * 2 // 3]} ... {text[-longest // 3 :]}"
+
+
 #: Names in tables are cut to this length, if they differ within it.
 LONGEST_NAME = 32
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
 from privgram._base.saved import JsonObject, parse_json
-from privgram._base.text import shown
+from privgram._base.text import excerpt, shown
 from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
 from privgram.columns.terms import (
@@ -560,7 +560,7 @@ class Columns:
         try:
             return cls.from_dict(parse(path.read_text(encoding="utf-8-sig")))
         except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
-            raise ValueError(f"{shown(path)}: {error}") from error
+            raise ValueError(f"{shown(path)}: {excerpt(error)}") from error
         except RecursionError:
             raise ValueError(f"{shown(path)}: nested too deeply to describe columns") from None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from privgram._base.numbers import check_one_of
 from privgram.columns.variables import Factor, Level, Variable
 
 if TYPE_CHECKING:
@@ -54,10 +55,7 @@ class Groups:
     def __post_init__(self) -> None:
         if not isinstance(self.by, str):
             raise TypeError(f"by is the name of a column, not {type(self.by).__name__}")
-        if self.unknown not in get_args(HandleUnknown):
-            raise ValueError(
-                f"unknown is one of {', '.join(get_args(HandleUnknown))}, not {self.unknown!r}"
-            )
+        check_one_of(self.unknown, "unknown", get_args(HandleUnknown))
         if self.levels is None:
             return
         levels: Any = self.levels.levels if isinstance(self.levels, Factor) else self.levels

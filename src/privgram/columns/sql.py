@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.text import listed
+from privgram._base.numbers import check_one_of
 from privgram._core.rowmap import DefaultRounding
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
@@ -182,9 +182,8 @@ DIALECTS = {
 
 def dialect_of(name: object) -> Dialect:
     """The dialect of a name."""
-    if not isinstance(name, str) or name not in DIALECTS:
-        raise ValueError(f"dialect is one of {listed(list(DIALECTS))}, not {name!r}")
-    return DIALECTS[name]
+    check_one_of(name, "dialect", DIALECTS)
+    return DIALECTS[str(name)]
 
 
 def _escaped(text: str, quote: str) -> str:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import listed
 from privgram._core.rowmap import DefaultRounding, log
 
@@ -229,8 +230,7 @@ class Dates(Numeric):
     holds: ClassVar[str] = "dates"
 
     def __post_init__(self) -> None:
-        if self.unit not in DAYS:
-            raise ValueError(f"the unit of dates is one of {', '.join(DAYS)}, not {self.unit!r}")
+        check_one_of(self.unit, "the unit of dates", DAYS)
         for end in ("lower", "upper"):
             object.__setattr__(self, end, _iso(getattr(self, end)))
         if not self._days(self.lower) < self._days(self.upper):

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.adaptive.rounds import names_of, run_rounds
-from privgram.disclosure.samplers import TableRounds, impose
+from privgram.disclosure.repairs import impose
+from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import refused_parts

@@ -15,7 +15,7 @@ import numpy as np
 
 from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
-from privgram.disclosure.samplers import impose
+from privgram.disclosure.repairs import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.adaptive.radius import bin_edges
-from privgram.disclosure.samplers import impose
+from privgram.disclosure.repairs import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, norm_edges

@@ -16,7 +16,7 @@ from privgram._base.text import shown
 from privgram.adaptive import whitening
 from privgram.adaptive.radius import choose_radius
 from privgram.adaptive.whitening import WhiteningTransform
-from privgram.disclosure.samplers import impose
+from privgram.disclosure.repairs import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, TAIL_REACH, Clip, choose_clip, norm_edges

@@ -22,7 +22,7 @@ from privgram._base.files import check_distinct, check_room, locked, open_locked
 from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import JsonObject, save_paid
 from privgram.columns.unit import PrivateBound
-from privgram.disclosure.samplers import impose
+from privgram.disclosure.repairs import impose
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
