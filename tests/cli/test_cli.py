@@ -58,6 +58,13 @@ def fail(*arguments: str, status: int = 2) -> str:
     return result.stderr
 
 
+def test_every_command_that_saves_takes_o():
+    commands = [program.get_command(None, name) for name in COMMANDS]
+    outs = [one.opts for command in commands for one in command.params if one.name == "out"]
+    assert len(outs) >= 7
+    assert all("-o" in opts for opts in outs)
+
+
 def shell(*arguments: str, **options):
     command = [sys.executable, "-m", "privgram", *arguments]
     return subprocess.run(command, capture_output=True, text=True, **options)

@@ -100,6 +100,7 @@ def _option(one: Option) -> Decorator:
     kind: Any = kinds.get(one.kind.partition(",")[0])
     default = None if one.default is Parameter.empty else one.default
     return click.option(
+        *["-o"] * (one.name == "out"),
         f"--{one.name.replace('_', '-')}",
         type=click.Choice(one.choices) if one.choices else kind,
         default=default,

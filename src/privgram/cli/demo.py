@@ -43,7 +43,7 @@ TARGET = "arr_delay"
 )
 @click.option("--epsilon", type=float, default=1.0)
 @click.option("--delta", type=float, default=1e-6)
-@click.option("--out", type=PATH, default=Path("demo-out"), help="Folder for the release.")
+@click.option("-o", "--out", type=PATH, default=Path("demo-out"), help="Folder for the release.")
 @json_option
 def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     """Explain delays of real flights, with and without privacy.

@@ -230,7 +230,7 @@ def check(study: Path) -> None:
 @click.option("--months", type=POSITIVE, default=1, help="Periods that a person may have rows in.")
 @click.option("--apart", type=POSITIVE, default=1, help="Least distance of two of them.")
 @click.option("--period", type=POSITIVE, help="Its number. Default: the next.")
-@click.option("--out", type=PATH, required=True, help="File to save to.")
+@click.option("-o", "--out", type=PATH, required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def stream(
     study: Path, table: Path, period: int | None, out: Path, force: bool, **terms: Any
