@@ -21,12 +21,14 @@ from privgram.privacy import (
     GaussianProfile,
     MatrixLaplaceProfile,
     Profile,
+    StatedProfile,
 )
 
 PROFILES = [
     GaussianProfile(0.4),
     MatrixLaplaceProfile(2, 1, 1.4),
     BoundedRangeProfile(0.9),
+    StatedProfile(0.7, 1e-6),
     SketchProfile(1, 0.5, "add-remove"),
     SketchProfile(200, 0.03, "add-remove"),
     SketchProfile(1, 0.5),
@@ -215,3 +217,23 @@ def test_profile_that_fails_says_so_rather_than_nan():
 )
 def test_parameters_out_of_range_are_refused(make, message):
     refuses(make, ValueError, message)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.3])
+def test_epsilon_of_what_is_stated_is_the_one_that_is_stated(delta):
+    stated = StatedProfile(0.7, delta)
+    assert stated.epsilon(delta) == 0.7
+    assert stated.epsilon(np.nextafter(delta, -1.0)) == np.inf if delta else True
+
+
+@pytest.mark.parametrize("at_epsilon", [1.2e-5, 0.592, 16.27])
+@pytest.mark.parametrize("make", [BoundedRangeProfile, lambda x: StatedProfile(x, 0.0)])
+def test_epsilon_near_zero_is_found(make, at_epsilon):
+    """Deltas a few last digits below that at 0, where a closed form rounds to 0."""
+    profile = make(at_epsilon)
+    target = profile.delta(0.0)
+    for _ in range(3):
+        target = np.nextafter(target, 0.0)
+        epsilon = profile.epsilon(target)
+        assert profile.delta(epsilon) <= target
+        assert epsilon < 1e-9 * max(at_epsilon, 1.0) * np.exp(at_epsilon / 2)

@@ -58,10 +58,11 @@ class BoundedRangeProfile(Profile):
         return _safe(self, epsilon, target)
 
 
-def _safe(profile: Profile, epsilon: float, delta: float) -> float:
+def _safe(profile: BoundedRangeProfile | StatedProfile, epsilon: float, delta: float) -> float:
     """An epsilon of a closed form, moved past what rounding has made of it."""
+    step = math.ulp(profile.at_epsilon)
     while profile.delta(epsilon) > delta:
-        epsilon = math.nextafter(epsilon, math.inf)
+        epsilon, step = epsilon + step, 2.0 * step
     return epsilon
 
 
@@ -106,6 +107,14 @@ class StatedProfile(Profile):
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)
         share = -np.expm1(gap) / (1.0 + np.exp(-self.at_epsilon))
         return np.asarray(self.at_delta + (1.0 - self.at_delta) * share)
+
+    def _epsilon(self, target: float) -> float:
+        if target < self.at_delta:
+            return math.inf
+        share = (target - self.at_delta) / (1.0 - self.at_delta)
+        left = 1.0 - share * (1.0 + math.exp(-self.at_epsilon))
+        epsilon = max(self.at_epsilon + math.log(left), 0.0) if left > 0.0 else 0.0
+        return _safe(self, epsilon, target)
 
     def _floor(self) -> float:
         return self.at_delta
