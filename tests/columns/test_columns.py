@@ -1,8 +1,10 @@
 """Public bounds: clamping, scaling, reading and writing."""
 
 import copy
+import json
 import pickle
 import time
+import warnings
 
 import hypothesis.strategies as st
 import numpy as np
@@ -11,7 +13,8 @@ from hypothesis import given, settings
 from support.helpers import refuses
 from support.lines import lines
 
-from privgram import Columns, Dates, Factor
+from privgram import Columns, Dates, Factor, RandomFeatures, Unit
+from privgram.columns import PrivateBound
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -235,3 +238,25 @@ def test_many_factors_and_levels_take_no_time(tmp_path):
     with pytest.raises(ValueError, match="level 'level 19999' is listed twice"):
         Factor([*(f"level {i}" for i in range(20_000)), "level 19999"])
     assert time.process_time() - start < 30.0  # of a minute, on a slow machine
+
+
+def test_numbers_of_other_types_become_pythons():
+    """Which JSON has, and ledgers write."""
+    bound = PrivateBound(np.float32(0.5), np.float32(0.75))
+    assert (type(bound.epsilon), type(bound.quantile)) == (float, float)
+    features = RandomFeatures(n=np.int64(64), seed=np.int32(3))
+    assert json.dumps(features.to_dict()) == json.dumps(RandomFeatures(n=64, seed=3).to_dict())
+    columns = Columns({"x": (0, 1)})
+    for odd, plain in (({"max_rows": np.int64(5)},) * 2, ({"bound": np.float32(2.5)},) * 2):
+        unit = Unit("p", **odd)
+        assert columns.sql("t", "duckdb", unit=unit) == columns.sql(
+            "t", "duckdb", unit=Unit("p", **{name: x.item() for name, x in plain.items()})
+        )
+
+
+def test_bounds_of_dates_may_have_a_time_zone():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        zoned = Dates("2020-01-01T02:00+02:00", "2021-01-01T00:00Z")
+    assert zoned.interval == Dates("2020-01-01", "2021-01-01").interval
+    refuses(lambda: Dates("2020-13-01T00:00Z", "2021-01-01"), ValueError, "ISO 8601")

@@ -1,5 +1,6 @@
 """The rules by which adaptive rounds are decided: plain numbers in, plain numbers out."""
 
+import json
 import math
 
 import numpy as np
@@ -31,3 +32,9 @@ def test_noise_of_one_round_is_analyze_gauss_s():
     assert record.mu == record.privacy.sensitivity_ratio
     assert record.law.std == record.noise_std
     assert record.std(2.0, record.mu) == pytest.approx(math.sqrt(2) * record.noise_std)
+
+
+def test_rounds_of_any_integer_type_can_be_saved():
+    """What cannot be saved after it was paid for is lost."""
+    mechanism = AdaptiveGaussian(rounds=np.int64(3))
+    assert json.dumps(mechanism.to_dict()) == json.dumps(AdaptiveGaussian(rounds=3).to_dict())

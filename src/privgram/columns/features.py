@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_positive
+from privgram._base.numbers import check_integer, check_positive, set_fields
 from privgram._core.rowmap import random_features
 
 if TYPE_CHECKING:
@@ -60,14 +60,17 @@ class RandomFeatures:
         if isinstance(self.columns, str):
             raise TypeError("columns is a list of names, such as ['x1', 'x2']")
         if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+            set_fields(self, columns=tuple(self.columns))
             if not self.columns or len(set(self.columns)) < len(self.columns):
                 raise ValueError("columns names each column once, and one at least")
-        if check_integer(self.n, "n", 2, 8192) % 2:
-            raise ValueError(f"n must be even: cosines and sines are pairs, not {self.n}")
-        check_integer(self.seed, "seed", 0, 2**63 - 1)
-        if self.scale is not None:
-            object.__setattr__(self, "scale", check_positive(self.scale, "scale"))
+        n, seed = (
+            check_integer(self.n, "n", 2, 8192),
+            check_integer(self.seed, "seed", 0, 2**63 - 1),
+        )
+        if n % 2:
+            raise ValueError(f"n must be even: cosines and sines are pairs, not {n}")
+        scale = None if self.scale is None else check_positive(self.scale, "scale")
+        set_fields(self, n=n, seed=seed, scale=scale)
 
     def rows(self, x: Matrix) -> Matrix:
         """The features of rows (m, d) within [-1, 1], shape (m, n); each row has length 1."""

@@ -11,6 +11,7 @@ from privgram._base.numbers import (
     check_one_of,
     check_positive,
     check_within,
+    set_fields,
 )
 from privgram._base.saved import JsonObject
 from privgram.columns.variables import Variable
@@ -70,9 +71,9 @@ class PrivateBound:
     quantile: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", check_positive(self.epsilon, "epsilon"))
+        set_fields(self, epsilon=check_positive(self.epsilon, "epsilon"))
         if self.quantile is not None:
-            check_within(self.quantile, "quantile", 0, 1)
+            set_fields(self, quantile=check_within(self.quantile, "quantile", 0, 1))
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,14 @@ class Unit:
         check_missing(self.missing)
         _ = self.protected  # which checks the others
         if not (self.bound is None or isinstance(self.bound, PrivateBound)):
-            check_positive(self.bound, "the bound of a unit")
+            bound = check_positive(self.bound, "the bound of a unit")
+            if not isinstance(self.bound, int):  # which the digest of a query has as it is
+                set_fields(self, bound=bound)
             if self.max_rows is not None:
                 raise ValueError("bound and max_rows both bound a unit: give one of them")
         if self.max_rows is not None:
-            check_integer(self.max_rows, "max_rows", 1, MOST_UNIT_ROWS)
+            rows = check_integer(self.max_rows, "max_rows", 1, MOST_UNIT_ROWS)
+            set_fields(self, max_rows=rows)
 
     @classmethod
     def of(cls, unit: Unit | str | None) -> Unit | None:

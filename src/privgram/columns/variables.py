@@ -465,16 +465,11 @@ def as_float(value: Any) -> float:
 
 
 def _iso(date: object) -> str:
-    """A date as ISO 8601 text, in UTC and of microseconds at most."""
-    if isinstance(date, datetime.datetime) and date.tzinfo is not None:
-        date = date.astimezone(datetime.UTC).replace(tzinfo=None)
-    try:
-        if isinstance(date, (str, datetime.date, np.datetime64)) and not np.isnat(
-            parsed := np.datetime64(date)
-        ):
+    """A date as ISO 8601 text, in UTC."""
+    with suppress(ValueError):
+        parsed = np.datetime64(_date(date))
+        if not np.isnat(parsed):
             return str(parsed)
-    except ValueError:
-        pass
     raise ValueError("a bound of dates is ISO 8601 text, such as '2026-01-31', or a date")
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
+from privgram._base.numbers import set_fields
 from privgram._base.text import listed
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.additive import AnalyzeGauss
@@ -96,6 +97,8 @@ class AdaptiveGaussian(Mechanism):
             raise ValueError(
                 f"rounds must be 'auto' or 2 to 4, got {self.rounds!r}; one is AnalyzeGauss()"
             )
+        if self.rounds != "auto":  # NumPy's integers are not saved
+            set_fields(self, rounds=int(self.rounds))
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
 
