@@ -251,6 +251,15 @@ def test_choice_is_not_paid_for_without_its_release(rng, tmp_path):
     assert [entry.epsilon for entry in ledger.entries] == [0.8, 0.2]
 
 
+@pytest.mark.parametrize("composition", ["basic", "gaussian"])
+def test_least_delta_is_as_good_as_any(rng, tmp_path, composition):
+    """Composition by grids of losses has no digits below 1e-12, and the two are two entries."""
+    ledger = pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6, composition=composition)
+    asked = {"delta": 1e-14, "bound": PrivateBound(0.2), "ledger": ledger}
+    pg.release(table(rng), epsilon=0.2, mechanism=pg.AnalyzeGauss(), **asked)
+    assert [entry.epsilon for entry in ledger.entries] == [0.2, 0.2]
+
+
 @pytest.mark.parametrize("form", [".json", ".npz"])
 def test_release_counts_its_bound(rng, tmp_path, form):
     x, auto = table(rng), PrivateBound(0.5, 0.5)

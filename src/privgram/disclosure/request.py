@@ -25,7 +25,6 @@ from privgram.mechanisms import (
     release_noise,
 )
 from privgram.mechanisms._base import release_price
-from privgram.mechanisms.norm_bound import together
 from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
 from privgram.moment.units import bounds_of
@@ -261,8 +260,8 @@ class ReleaseRequest(ReleaseOptions):
         n_rows = 10**6 if self.guarantee.adjacency == "replace" else None
         noise = release_noise(self.planned, self.guarantee, n_columns, bound, n_rows, of_groups)
         if self.ledger is not None:
-            price = release_price(self.planned, noise, self.choice is not None)
-            self.ledger.check(price if self.choice is None else together(price, self.choice.price))
+            before = () if self.choice is None else (self.choice.price,)
+            self.ledger.check(*before, release_price(self.planned, noise, bool(before)))
 
     def priced(
         self, moment: SecondMoment | SecondMoments, choice: ChosenBound | None = None

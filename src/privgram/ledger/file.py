@@ -283,12 +283,15 @@ class Ledger:
             return whole
         return bisect_boundary(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
-    def check(self, price: Price) -> None:
-        """Refuse, as `spend` would, a price that could not be entered now; nothing is."""
-        self._check_price(price)
-        entries = self.entries
-        self._check_unit(price.unit, entries)
-        self._check(entries, self._entry(0, "", price))
+    def check(self, *prices: Price) -> None:
+        """Refuse, as `spend` would, prices that could not be entered now, in turn; none is."""
+        held = self.entries
+        for price in prices:
+            self._check_price(price)
+            self._check_unit(price.unit, held)
+            entry = self._entry(len(held) + 1, "", price)
+            self._check(held, entry)
+            held = (*held, entry)
 
     def spend(
         self,
@@ -512,7 +515,7 @@ class Ledger:
             yield handle
 
     def _read(self, handle: int) -> Contents:
-        contents = parse_ledger(files.read_all(handle), self.path.name, self._known)
+        contents = parse_ledger(files.read_all(handle), self._name, self._known)
         count, digest = self._seen[0]
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:

@@ -5,7 +5,7 @@ Public side. The choice itself, which reads the table, is in `privgram.disclosur
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from privgram import privacy
@@ -32,16 +32,3 @@ def choice_price(epsilon: float, adjacency: Adjacency, unit: str, quantile: floa
     profile = privacy.BoundedRangeProfile(epsilon, adjacency)
     what = f"PrivateBound(quantile={quantile:g})"
     return Price(epsilon, 0.0, adjacency, unit, profile, what=what)
-
-
-def together(price: Price, choice: Price) -> Price:
-    """The price of a release and of the choice of its bound."""
-    epsilon = price.epsilon + choice.epsilon
-    if price.delta:
-        profile = price.privacy or privacy.StatedProfile(
-            price.epsilon, price.delta, price.adjacency
-        )
-        whole = privacy.compose([choice.privacy, profile])
-    else:  # pure losses add up, and grids of losses have a delta that is not 0
-        whole = privacy.StatedProfile(epsilon, 0.0, price.adjacency)
-    return replace(price, epsilon=epsilon, privacy=whole)
