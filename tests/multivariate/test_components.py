@@ -277,3 +277,9 @@ def test_weighted_rows_without_ones_have_correlations_about_zero_alone():
     assert np.isnan(covariance.rows)
     with pytest.raises(RefusedError, match="intercept=True"):
         _ = covariance.std
+
+
+def test_parts_of_no_positive_whole_are_said_to_be_unknown():
+    one = make_release(np.diag([-50.0, 3.0, 100.0]), ("a", "b", "intercept"), n_rows=100).pca()
+    assert np.isnan(one.explained_variance_ratio_).all()
+    assert "parts of it are unknown" in str(one)

@@ -215,6 +215,17 @@ def test_hidden_variance_is_named_below_the_matrix():
     assert np.isnan(correlations.matrix[0, 1])
     assert str(correlations).endswith("The noise hides the variance of b.")
     assert "hides" not in str(release.correlation(["a", "c"]))
+    assert str(release.describe()).endswith("The noise hides the variance of b.")
+    assert "hides" not in str(release.describe(["a", "c"]))
+
+
+def test_count_has_an_error_where_rows_were_dropped():
+    """Also where noise makes it the public number, which counts the dropped ones too."""
+    columns = pg.Columns({"a": (-1, 1), "b": (-1, 1)}, intercept=True, missing="drop")
+    matrix, law = np.diag([50.0, 40.0, 103.0]), GaussianLaw(4.0, 6.0)
+    described = make_release(matrix, columns.names, law, 100, columns, bound=2.0).describe()
+    assert (described.count, described.count_stderr) == (100.0, 6.0)
+    assert described.count_interval[0] < 90
 
 
 def test_new_rows_are_columns_with_names():

@@ -185,12 +185,13 @@ class PCA(Printed):
         below = np.array([self.explained_variance_, self.explained_variance_ratio_]).T
         columns = _numbered("component", np.hstack([self.components_, below]))
         beyond = " and sampling" if self.of_correlations else ""
-        return as_text(
-            [*self.names, "explained variance", "part of the whole"],
-            columns,
+        below = [
             f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "
-            f"({1 - self.alpha:.0%}).",
-        )
+            f"({1 - self.alpha:.0%})."
+        ]
+        if np.isnan(self.explained_variance_ratio_).any():
+            below.append("Noise leaves no positive sum of eigenvalues: parts of it are unknown.")
+        return as_text([*self.names, "explained variance", "part of the whole"], columns, *below)
 
 
 def pca(

@@ -24,6 +24,7 @@ from privgram.regression import RefusedError
 from privgram.regression.inference import (
     TRUSTED_COUNT,
     Estimand,
+    count_error,
     full_rows,
     hull,
     quantile_of,
@@ -48,7 +49,8 @@ class Description(Printed):
     ----------
     names : tuple of str
     count, count_stderr : float
-        Rows without missing values, and the noise in that; 0 where it is public.
+        Rows without missing values, and the noise in that; 0 where it is public. NaN where rows
+        have weights.
     count_interval : ndarray of shape (2,), float64
         Interval of the number of rows.
     mean, mean_stderr : ndarray of shape (p,), float64
@@ -108,8 +110,10 @@ class Description(Printed):
     def __str__(self) -> str:
         about = "the population" if self.estimand == "population" else "these rows"
         legend = f"{1 - self.alpha:.0%} intervals of means of {about}, of deviations of these rows."
-        warning = [f"No errors: {CLIPPED}."] if self.clipped else []
-        return as_text(self.names, self.columns, legend, *warning, digits=5)
+        below = [legend, *_hidden(self.names, np.isnan(self.std))]
+        if self.clipped:
+            below.append(f"No errors: {CLIPPED}.")
+        return as_text(self.names, self.columns, *below, digits=5)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,9 +152,14 @@ class Correlation(Printed):
 
     def __str__(self) -> str:
         gone = np.isnan(self.matrix).sum(axis=1) >= len(self.names) - 1
-        hidden = [shown(self.names[i]) for i in np.flatnonzero(gone & (len(self.names) > 1))]
-        legend = [f"The noise hides the variance of {', '.join(hidden)}."] if hidden else []
+        legend = _hidden(self.names, gone & (len(self.names) > 1))
         return as_text(self.names, dict(zip(self.names, self.matrix, strict=True)), *legend)
+
+
+def _hidden(names: Sequence[str], hidden: NDArray[np.bool_]) -> list[str]:
+    """Say of which columns the variance is hidden, if of any."""
+    some = ", ".join(shown(name) for name, gone in zip(names, hidden, strict=True) if gone)
+    return [f"The noise hides the variance of {some}."] if some else []
 
 
 def describe(
@@ -321,8 +330,7 @@ class _Basis(Variables):
         if self.n < 1 or (self.public is None and variance > TRUSTED_COUNT * self.n**2):
             raise RefusedError("the privacy noise hides the number of rows")
         self.count = math.nan if behind is None else behind
-        exact = behind in (None, release.n_rows)
-        self.count_stderr = 0.0 * self.count if exact else math.sqrt(variance)
+        self.count_stderr = math.nan if behind is None else count_error(release)
 
     @cached_property
     def bounds(self) -> tuple[Vector, Vector]:
