@@ -279,3 +279,36 @@ def test_sums_of_a_tree_have_the_noise_that_the_theory_says():
     root = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, 4096)))
     lengths = np.sqrt(np.cumsum(root**2))
     assert lengths[-1] * lengths.mean() == pytest.approx(3.55, abs=0.01)
+
+
+def of_groups(**asked):
+    rng = np.random.default_rng(8)
+    table = {"age": rng.integers(0, 8, 2000), "g": rng.choice(["u", "v"], 2000)}
+    described = {"age": pg.Factor(range(8)), "g": ["u", "v"]}
+    columns = pg.Columns(described, intercept=True, terms=["age*g"])
+    return pg.release(table, columns, epsilon=1.0, **asked, rng=rng)
+
+
+GAUSS = {"delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+RELEASES = {
+    "gaussian": lambda: of_groups(**GAUSS),
+    "laplace": lambda: of_groups(delta=1e-6, mechanism=pg.MatrixLaplace()),
+    "pure": lambda: of_groups(delta=0.0, mechanism=pg.MatrixLaplace()),
+    "pooled": lambda: pg.pool([of_groups(**GAUSS), of_groups(**GAUSS | {"delta": 1e-5})]),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_summary_of_any_release_is_read_again(name, tmp_path):
+    path, found = tmp_path / "found.json", RELEASES[name]().summarize("age", "g")
+    found.save(path)
+    again = pg.load(path, DistributionResults)
+    assert str(again) == str(found)
+    replace(found, epsilon=found.epsilon / 9).save(path)
+    with pytest.raises(pg._base.saved.DamagedFile, match="larger delta"):
+        pg.load(path)
+
+
+def test_one_quantile_may_be_a_number_of_any_type():
+    found = results(np.ones(9))
+    np.testing.assert_array_equal(found.quantile(np.float32(0.5)), found.quantile(0.5))

@@ -37,6 +37,7 @@ from privgram.multivariate.variables import check_moved
 from privgram.privacy import Adjacency, Profile, ProofStatus
 from privgram.regression.inference import Estimand, quantile_of
 from privgram.regression.saved import SavedFit, check_sizes
+from privgram.releases.checks import check_guarantee
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -286,6 +287,10 @@ class TableOfCounts(Printed, SavedFit):
     def _parts(cls, header: JsonObject) -> JsonObject:
         parts = {name: tuple(header[name]) for name in cls.tuples}
         return header | parts | {"columns": Columns.from_dict(header["columns"])}
+
+    def _check_guarantee(self) -> None:
+        """Raise unless the guarantee is sound: it may be that of any release, or of several."""
+        check_guarantee(self)
 
     def _check(self) -> None:
         if self.variances.ndim != 1 or self.counts.shape != self._shape():
@@ -609,7 +614,7 @@ class HistogramResults(TableOfCounts):
 
 def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
     """Quantiles that are asked for, each within (0, 1)."""
-    several = [q] if isinstance(q, (int, float)) else list(q)
+    several = [q] if np.ndim(q) == 0 else list(q)  # type: ignore[arg-type]
     return tuple(check_within(one, "q", 0, 1) for one in several)
 
 
@@ -619,7 +624,7 @@ def bins_of(described: Numeric, bins: int | Sequence[float] | Vector) -> tuple[V
     Places are a little before the edge, so that rows at it are on its right; the last, after it.
     """
     whole = Grid(described, 1)
-    if isinstance(bins, int) or np.ndim(bins) == 0:
+    if np.ndim(bins) == 0:
         edges = whole.at(np.linspace(0, 1, check_integer(bins, "bins", 1) + 1))
     else:
         edges = np.asarray(bins, np.float64)

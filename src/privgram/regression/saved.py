@@ -69,7 +69,7 @@ class SavedFit:
             derived = header.pop("derived", None)
             header["privacy"] = Profile.from_dict(header["privacy"])
             loaded = cls(**cls._parts(header), **arrays)
-            loaded._check_guarantee()
+            loaded._check_shared()
             loaded._check()
             if derived is not None and not _alike(derived, loaded._derived()):
                 raise ValueError("what is derived does not follow from the rest")
@@ -84,15 +84,20 @@ class SavedFit:
         """Raise unless the parts of a fit are sound and fit together."""
         raise NotImplementedError
 
-    def _check_guarantee(self) -> None:
-        for name in ("epsilon", "n_rows"):
-            check_positive(getattr(self, name), name)
-        check_within(self.delta, "delta", 0, 1)
-        check_adjacency(self.adjacency)
+    def _check_shared(self) -> None:
+        """Raise unless what all fits have is sound."""
+        check_positive(self.n_rows, "n_rows")
         if type(self.reproducible) is not bool:
             raise ValueError("reproducible is true or false")
         if not (self.refusal is None or isinstance(self.refusal, str)):
             raise ValueError("a refusal is a sentence")
+        self._check_guarantee()
+
+    def _check_guarantee(self) -> None:
+        """Raise unless the guarantee is one of Gaussian noise, as that of scores is."""
+        check_positive(self.epsilon, "epsilon")
+        check_within(self.delta, "delta", 0, 1)
+        check_adjacency(self.adjacency)
         profile = self.privacy
         if not isinstance(profile, GaussianProfile) or profile.adjacency != self.adjacency:
             raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")

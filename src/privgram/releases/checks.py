@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix
     from privgram.privacy import Profile
+    from privgram.regression.saved import SavedFit
     from privgram.releases.record import ReleaseRecord
 
 
@@ -64,9 +65,6 @@ def check_parts(release: ReleaseRecord) -> None:
     if release.columns is not None and not set(names) <= set(release.columns.names):
         raise ValueError("the columns with bounds are others than those of the matrix")
     check_positive(release.bound, "bound")
-    check_positive(release.epsilon, "epsilon")
-    if not 0 <= check_number(release.delta, "delta") <= 1:
-        raise ValueError("delta must be in [0, 1]")
     for name, count in {"n_rows": release.n_rows, "n_units": release.n_units}.items():
         if count is not None:
             check_integer(count, name, 0, 2**63 - 1)
@@ -77,14 +75,26 @@ def check_parts(release: ReleaseRecord) -> None:
         raise ValueError("the sources of the noise must be texts")
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
-    check_adjacency(release.adjacency)
-    if d > 1 and not privacy.composition.adjacencies(release.privacy) <= {release.adjacency}:
-        raise ValueError("the privacy profile is for another adjacency")
-    # A hundredth is for profiles that a later version evaluates more sharply.
-    if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
-        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
+    check_guarantee(release, of_one_column=d == 1)
     json.dumps(release._header())  # what cannot be written again was not written by `save`
     repr(release)
+
+
+def check_guarantee(one: ReleaseRecord | SavedFit, *, of_one_column: bool = False) -> None:
+    """Raise unless a guarantee is sound, and the profile is for it.
+
+    Of one column the two notions of neighbours are one.
+    """
+    check_positive(one.epsilon, "epsilon")
+    if not 0 <= check_number(one.delta, "delta") <= 1:
+        raise ValueError("delta must be in [0, 1]")
+    check_adjacency(one.adjacency)
+    profiled = privacy.composition.adjacencies(one.privacy)
+    if not (of_one_column or profiled <= {one.adjacency}):
+        raise ValueError("the privacy profile is for another adjacency")
+    # A hundredth is for profiles that a later version evaluates more sharply.
+    if _least_delta(one.privacy, one.epsilon) > 1.01 * one.delta + 1e-300:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
 
 
 def _least_delta(profile: Profile, epsilon: float) -> float:
