@@ -96,3 +96,7 @@ def test_groups_that_are_refused(rng):
     nothing = regress_groups({"empty": releases["empty"]}, "y", ["x"])
     assert list(nothing.refusals) == ["empty"]
     assert np.isnan(nothing.params).all(axis=None)
+
+
+def test_no_group_has_no_fit():
+    refuses(lambda: regress_groups({}, "y"), ValueError, "there is no group")

@@ -170,6 +170,7 @@ def test_malformed_regression_with_instruments_is_refused():
     refused = loud.iv("y", ["w"], ["z1", "z2"])
     assert "larger epsilon" in str(refused.summary()).splitlines()[0]
     assert np.isnan(refused.params).all()
+    assert "k-class, 0.5" in str(loud.iv("y", ["w"], ["z1", "z2"], kappa=0.5).summary())
     refuses(lambda: refused.anderson_rubin(), RefusedError, "larger epsilon")
 
 

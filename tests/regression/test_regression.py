@@ -19,6 +19,8 @@ from privgram.papers.sheffet import (
     WishartLaw,
 )
 from privgram.regression import RefusedError, regress
+from privgram.regression.goodness import shown_share
+from privgram.regression.hypothesis import restrictions
 from privgram.regression.inference import Inference
 from privgram.regression.summary import _number, skewed
 
@@ -473,3 +475,23 @@ def test_entries_whose_squares_leave_float64_are_refused(largest, ridge):
     matrix = release.matrix / np.abs(release.matrix).max() * largest
     with pytest.raises(ValueError, match="squares leave float64"):
         regress(replace(release, matrix=matrix), "x0", ridge=ridge)
+
+
+def test_share_that_the_noise_hides_is_no_number():
+    """Of a target whose variance noise made negative, and of an error beyond all that may be."""
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
+    matrix = np.array([[300.0, 0.0, 0.0], [0.0, -1.0, 5.0], [0.0, 5.0, 1000.0]])
+    release = make_release(matrix, columns.names, GaussianLaw(2.0, 3.0), 1000, columns, bound=2.0)
+    fit = release.regress("y")
+    assert fit.refusal is None
+    assert np.isnan(fit.rsquared)
+    assert "hidden by noise" in str(fit.summary())
+    for share, error in ((np.nan, 0.1), (0.5, np.nan), (-np.inf, 0.0), (0.5, 1.1)):
+        assert shown_share(share, error) == "hidden by noise"
+    assert shown_share(0.5, 0.01) == "0.500 ± 0.010"
+
+
+def test_hypothesis_of_no_parameters_ends():
+    """Of a fit whose effects are all absorbed, by whatever is asked."""
+    with pytest.raises(ValueError, match="is not understood"):
+        restrictions("x", (), {})

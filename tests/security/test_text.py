@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,18 @@ def test_break_in_a_name_does_not_break_a_summary(release):
     with pytest.raises(ValueError, match=r"no column 'x'") as caught:
         release.index("x")
     assert not CONTROLS.search(str(caught.value))
+
+
+def test_condition_and_reason_of_a_file_are_shown(release, tmp_path):
+    replace(release, condition=BAD).save(tmp_path / "release.json")
+    loaded = pg.load(tmp_path / "release.json", pg.Release)
+    fit = replace(loaded.regress("y"), not_scores=BAD)
+    texts = repr(loaded), fit.summary().as_text(), fit.summary().as_html(), repr(fit)
+    assert not any(map(CONTROLS.search, texts))
+    assert SEEN in texts[0]
+    assert texts[1].count(SEEN) >= 2
+    refused = replace(fit, without=BAD)
+    assert not CONTROLS.search(repr(refused) + str(refused.summary()))
 
 
 def test_pages_are_well_formed(release, tmp_path):

@@ -9,6 +9,7 @@ import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_integer, check_positive
 from privgram._base.saved import ArchiveFormat, JsonObject
+from privgram._base.text import shown
 from privgram.regression.saved import SavedFit, check_sizes
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class ClassFit(SavedFit):
     def outcome(self) -> str:
         """What the budget bought, in a sentence."""
         if self.refusal is not None:
-            return self.refusal
+            return shown(self.refusal)
         seen, d = self.parameters["seen"], self.coef.shape[1]
         text = f"noise hides all but {seen} of {d} directions" if seen < d else "nothing is hidden"
         if self.held_out is not None:
@@ -147,8 +148,10 @@ class ClassFit(SavedFit):
         if self.coef.ndim != 2 or len(self.coef) != n_classes or not one_each:
             raise ValueError("there are coefficients for each class")
         check_sizes(coef=self.coef, intercept=self.intercept)
-        if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
-            raise ValueError("rows are counted by the same bins")
+        if held is not None:
+            if held.right.ndim != 1 or held.right.shape != held.wrong.shape:
+                raise ValueError("rows are counted by the same bins")
+            check_sizes(right=held.right, wrong=held.wrong)
         check_integer(self.parameters["seen"], "seen", 0, self.coef.shape[1] + 1)
 
 

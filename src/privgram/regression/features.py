@@ -10,6 +10,7 @@ import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_positive, check_within
 from privgram._base.saved import ArchiveFormat, JsonObject
+from privgram._base.text import shown
 from privgram.columns.features import RandomFeatures
 from privgram.regression.inference import DOUBT
 from privgram.regression.saved import SavedFit, check_sizes
@@ -182,8 +183,10 @@ class FeatureFit(SavedFit):
     def outcome(self) -> str:
         """What the budget bought, in a sentence."""
         if self.refusal is not None:
-            return self.refusal
+            return shown(self.refusal)
         used = "predictions are" if self.coef.any() else "features tell nothing, predictions are"
+        if math.isnan(self.error):
+            return f"{used} of unknown error"
         return f"{used} right to about {self.error:.3g}"
 
     def predict(self, x: Matrix) -> Vector:

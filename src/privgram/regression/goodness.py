@@ -27,7 +27,8 @@ class Goodness:
     Attributes
     ----------
     rsquared : float
-        1 - residual sum of squares / total one; noise may push it out of [0, 1].
+        1 - residual sum of squares / total one; noise may push it out of [0, 1]. NaN, as are all
+        errors and intervals, where noise leaves no positive total.
     noise : list of float
         Variance of what noise does to it, a polynomial in the true share: by rising power.
     at_zero : list of float
@@ -160,5 +161,7 @@ class LikelihoodGain:
 
 def shown_share(share: float, error: float) -> str:
     """Write a share and the error of its noise, where that lets anything be said."""
+    if not (error <= 1 and math.isfinite(share)):  # also if either is NaN
+        return "hidden by noise"
     text = f"{error:.3f}"
-    return "hidden by noise" if error > 1 else f"{share:.3f}" + f" ± {text}" * (float(text) > 0)
+    return f"{share:.3f}" + f" ± {text}" * (float(text) > 0)

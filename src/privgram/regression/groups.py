@@ -48,9 +48,11 @@ def regress_groups(
     Raises
     ------
     ValueError
-        If two of the releases share noise, as those of one stream do; for an unknown column, and
-        whatever else is wrong with the request in every group.
+        If there is no release, or two of them share noise, as those of one stream do; for an
+        unknown column, and whatever else is wrong with the request in every group.
     """
+    if not releases:
+        raise ValueError("there is no group to fit a regression in")
     check_independent(releases.values())
     names = None if features is None else list(features)
     fits = {
@@ -188,7 +190,7 @@ class GroupFits(Mapping[Any, OLSResults]):
         return difference(f"{shown(str(one))} less {shown(str(other))}", self[one], self[other])
 
     def __str__(self) -> str:
-        head = f"{self.target} in {len(self.groups)} groups by {self.by}"
+        head = f"{shown(self.target)} in {len(self.groups)} groups by {shown(self.by)}"
         if self.refusals:
             head += f"; refused in {len(self.refusals)}: see refusals"
         columns: dict[str, Vector] = {}

@@ -26,6 +26,9 @@ Hypothesis: TypeAlias = "str | Sequence[str] | ArrayLike | tuple[ArrayLike, Arra
 
 _NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
 
+#: Powers of the numbers of a hypothesis must stay a float64.
+MOST_NUMBER = 1e30
+
 
 def restrictions(
     hypothesis: Hypothesis, names: Sequence[str], terms: Mapping[str, slice]
@@ -38,8 +41,16 @@ def restrictions(
     """
     texts = [hypothesis] if isinstance(hypothesis, str) else hypothesis
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(t, str) for t in texts):
-        return _read([str(text) for text in texts], names, terms)
-    return _of_matrix(hypothesis, len(names))
+        words, matrix, values = _read([str(text) for text in texts], names, terms)
+    else:
+        words, matrix, values = _of_matrix(hypothesis, len(names))
+    largest = max(float(np.abs(matrix).max()), float(np.abs(values).max()))
+    if not largest <= MOST_NUMBER:  # also if it is NaN
+        raise ValueError(
+            f"a hypothesis has numbers up to {MOST_NUMBER:g} in size, not {largest:.3g}: measure "
+            "in another unit"
+        )
+    return words, matrix, values
 
 
 def _of_matrix(hypothesis: Hypothesis, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
@@ -83,7 +94,8 @@ def _read(
                     f"{shown(text)} is not a linear equation of the parameters: write one as in "
                     "'x1 = x2, 2*x3 = 1'"
                 ) from None
-            rows += [left - right for left, right in pairwise(sides)]
+            with np.errstate(all="ignore"):
+                rows += [left - right for left, right in pairwise(sides)]
             words = " ".join(part)
             equations += [words if "=" in part else f"{words} = 0"] * (len(sides) - 1)
     stacked = np.array(rows)
@@ -101,7 +113,7 @@ def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[
     if not any("[T." in name for name in known):
         text = text.replace("[T.", "[")
     longest = sorted(map(re.escape, known), key=len, reverse=True)
-    pattern = re.compile(rf"\s*({'|'.join(longest)}|{_NUMBER}|[-+*/=(),])\s*")
+    pattern = re.compile(rf"\s*({'|'.join([*longest, _NUMBER, '[-+*/=(),]'])})\s*")
     parts: list[list[str]] = [[]]
     place = 0
     while place < len(text):
@@ -160,7 +172,8 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
         raise ValueError("not linear")
 
     sides = " ".join(map(python, words)).split("=")
-    values = [value(ast.parse(side.strip(), mode="eval").body) for side in sides]
+    with np.errstate(all="ignore"):  # what is not finite is refused
+        values = [value(ast.parse(side.strip(), mode="eval").body) for side in sides]
     return values if len(values) > 1 else [*values, np.zeros(len(names) + 1)]
 
 

@@ -295,8 +295,9 @@ class IVResults(OfRelease):
         return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
 
     def _facts(self) -> dict[str, str]:
-        named = {1.0: "2SLS", "liml": "LIML"}
-        method = named.get(self.k, f"k-class, {self.kappa:.4g}")
+        method = "LIML" if self.k == "liml" else f"k-class, {self.k:.4g}"
+        if self.k == 1:
+            method = "2SLS"
         by_scores = {} if self.scores is None else {"Covariance Type": self.cov_type}
         return super()._facts() | {"Method": method} | by_scores
 

@@ -13,6 +13,7 @@ from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
 from privgram.regression.design import Design, RegressionTerms
 from privgram.regression.diagnostics import caveats, clips, dependent, pinned
+from privgram.regression.goodness import shown_share
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     ALL_OPEN,
@@ -162,8 +163,7 @@ class OLSResults(OfRelease):
             many = isinstance(self.ridge, np.ndarray)
             facts["Ridge"] = "per feature" if many else f"{self.ridge}"
         if self.refusal is None:
-            error = f"{self._goodness.stderr:.3f}"  # of the noise
-            facts["R-squared"] = f"{self.rsquared:.3f}" + f" ± {error}" * (float(error) > 0)
+            facts["R-squared"] = shown_share(self.rsquared, self._goodness.stderr)
         return facts
 
     def _notes(self) -> list[str]:

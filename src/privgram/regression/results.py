@@ -214,7 +214,7 @@ class RegressionResults:
 
     def _shown(self, text: str) -> str:
         """What `repr` shows: with the refusal, if there is one."""
-        return f"<{text}>" if self.refusal is None else f"<{text}; refused: {self.refusal}>"
+        return f"<{text}>" if self.refusal is None else f"<{text}; refused: {shown(self.refusal)}>"
 
     @property
     def model(self) -> ModelNames:
@@ -468,7 +468,7 @@ class RegressionResults:
         Summary
             With `tables`, `as_text`, `as_html`, `as_latex` and `frame`; text when printed.
         """
-        refusal = self.refusal
+        refusal = None if self.refusal is None else shown(self.refusal)
         if refusal is not None and self._adviser is not None:
             refusal += ". The fit's advice() simulates what it takes"
         names = self.param_names if xname is None else tuple(xname)
@@ -488,7 +488,7 @@ class RegressionResults:
             heads_of(self.inference, level),
             values,
             refusal,
-            (*notes, *self._notes()),
+            tuple(map(shown, (*notes, *self._notes()))),  # a file may say a reason, or a condition
             marks,
             self._title if title is None else title,
             self._caution,
@@ -584,7 +584,8 @@ class RegressionResults:
 
         About its mean, where the features hold a constant: ones or all levels of a factor. Else
         about what is predicted where all coefficients are 0: the middle of the target's bounds.
-        Estimated without the noise's bias, so that noise may push it out of [0, 1].
+        Estimated without the noise's bias, so that noise may push it out of [0, 1]. NaN where the
+        noise hides how much the target varies, as are its errors and intervals then.
         RefusedError without inference; so of all that follows from it.
         """
         self._need_inference()

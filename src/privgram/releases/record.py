@@ -140,7 +140,7 @@ class ReleaseRecord:
         if self.privacy_unit is not None:
             text += f"; for all rows of one {self.privacy_unit.name!r}"
         if self.condition is not None:
-            text += f"; only if {self.condition}"
+            text += f"; only if {shown(self.condition)}"
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against anyone who knows the seed"
         return text + ">"
