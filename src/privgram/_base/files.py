@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakSet
 
 from privgram._base.text import shown
@@ -22,9 +22,6 @@ if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
-
-if TYPE_CHECKING:
-    pass
 
 # What a fork leaves to the child: no sum half-way, and no lock that nobody will release.
 #

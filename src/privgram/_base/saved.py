@@ -128,7 +128,9 @@ def understood(name: str, what: str) -> Iterator[None]:
         yield
     except DAMAGE as error:
         reason = excerpt(f"{type(error).__name__}, {error}")
-        raise DamagedFile(f"{name} is not {what} that this privgram can read: {reason}") from error
+        raise DamagedFile(
+            f"{shown(name)} is not {what} that this privgram can read: {reason}"
+        ) from error
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -147,7 +149,7 @@ def check_version(of_file: object, version: int, name: str, what: str) -> None:
     """Raise `DamagedFile` unless a file has the version that is read."""
     if type(of_file) is not int or of_file != version:
         raise DamagedFile(
-            f"{name} is {what} of format version {of_file!r:.50}; this privgram reads "
+            f"{shown(name)} is {what} of format version {of_file!r:.50}; this privgram reads "
             f"version {version}"
         )
 

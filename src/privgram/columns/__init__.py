@@ -98,7 +98,7 @@ class Columns:
     lower, upper, center, half_width : ndarray of shape (len(names),)
         Per stored column, in its own units: a stored value v stands for
         ``center + half_width * v``. The intercept has center 0 and half-width 1; so have
-        columns that are products or polynomials.
+        columns that are products or polynomials. The weight of a term divides its half-widths.
     bound : float
         The largest L2 norm that a row can have, rounded up.
 
@@ -396,7 +396,7 @@ class Columns:
 
     @property
     def half_width(self) -> NDArray[np.float64]:
-        """Half the distances between the bounds; 1 for the intercept."""
+        """Half the distances between the bounds, over the term's weight; 1 for the intercept."""
         return self._numbers[1]
 
     @cached_property
@@ -556,9 +556,9 @@ class Columns:
             direct = "bool"
         """
         path = Path(path)
-        _, parse = _form(path)
+        _, read = _form(path)
         try:
-            return cls.from_dict(parse(path.read_text(encoding="utf-8-sig")))
+            return cls.from_dict(read(path.read_text(encoding="utf-8-sig")))
         except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
             raise ValueError(f"{shown(path)}: {excerpt(error)}") from error
         except RecursionError:

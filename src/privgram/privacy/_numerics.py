@@ -143,9 +143,9 @@ def _first_below(curve: Curve, level: float, octaves: Array, coarse: Array) -> f
         return float(octaves[0])
     # Between two octaves, in a call: a profile takes no longer for a few epsilons than for one.
     fine = octaves[k] * np.exp2(np.arange(1, 32) / 32)
-    good = np.flatnonzero(curve(fine) > level)
-    last = int(good[-1]) + 1 if good.size else 0
-    return float(fine[last]) if last < fine.size else float(octaves[k - 1])
+    above = np.flatnonzero(curve(fine) > level)
+    first = int(above[-1]) + 1 if above.size else 0
+    return float(fine[first]) if first < fine.size else float(octaves[k - 1])
 
 
 def _lower_hull(

@@ -5,7 +5,7 @@ Every function returns the least noise for which the exact profile gives
 Noise is stated relative to the data's bound, as the ratios the profiles take. A larger
 ratio is less noise.
 
-All take the same parameters, and raise a ValueError where one is outside its range:
+Their parameters have one meaning in all, and where one is outside its range it is a ValueError:
 
 n_columns : int
     Columns d.
