@@ -1,5 +1,7 @@
 """The classifier: scikit-learn's contract, exact sums, one entry in the ledger, bad input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.helpers import refuses
@@ -15,6 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 
 from privgram.estimators import PrivateClassifier, _base
+from privgram.regression.classes import HeldOutCounts
 from privgram.sources import labelled
 from privgram.sources.labelled import LabelledRows, coins
 
@@ -219,6 +222,9 @@ def test_where_noise_hides_everything_it_says_so():
     assert "hides all but 0 of 5 directions" in repr(model.result_)
     p = model.predict_proba(X)
     assert np.isfinite(p).all()
+    faint = HeldOutCounts(np.array([3.0, -2.0]), np.array([1.0, 0.0]), noise_std=30.0)
+    said = repr(replace(model.result_, held_out=faint))
+    assert "accuracy on held-out rows hidden by noise" in said
 
 
 def test_more_features_than_rows_and_a_class_without_rows():

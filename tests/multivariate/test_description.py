@@ -214,6 +214,8 @@ def test_hidden_variance_is_named_below_the_matrix():
     correlations = release.correlation()
     assert np.isnan(correlations.matrix[0, 1])
     assert str(correlations).endswith("The noise hides the variance of b.")
+    assert correlations.hidden == ("b",)
+    assert str(release.correlation(["a", "b"])).endswith("The noise hides the variance of b.")
     assert "hides" not in str(release.correlation(["a", "c"]))
     assert str(release.describe()).endswith("The noise hides the variance of b.")
     assert "hides" not in str(release.describe(["a", "c"]))

@@ -155,6 +155,8 @@ def test_interval_without_ends_says_that_the_coefficient_is_open():
     assert np.isinf(ends[10:]).all()
     assert np.isfinite(fit.bse).all()
     assert "no ends" in str(fit.summary())
+    assert "no ends" in str(fit.t_test("x10 = x1"))
+    assert "no ends" not in str(fit.t_test("x0 = x1"))
 
 
 @pytest.mark.slow

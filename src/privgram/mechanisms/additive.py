@@ -147,10 +147,11 @@ class MatrixLaplace(Mechanism):
     Notes
     -----
     The noise is s (W1 - W2) with W1, W2 ~ W_d(I, k). With k = d + 1 it is (epsilon, 0)-private at
-    epsilon = B^2 / s under replace and B^2 / (2 s) under add-remove, and at no smaller one. For one
-    column and k = 2 it is the Laplace mechanism. Its second moments are those of symmetric Gaussian
-    noise, of standard deviation s sqrt(2 k) off the diagonal and sqrt(2) times that on it; as k
-    grows it becomes Gaussian. Proofs: docs/theory/matrix-laplace.md.
+    epsilon = B^2 / s under replace and B^2 / (2 s) under add-remove, and at no smaller one. With
+    one column it is B^2 / (2 s) under either, and for k = 2 the Laplace mechanism. Its second
+    moments are those of symmetric Gaussian noise, of standard deviation s sqrt(2 k) off the
+    diagonal and sqrt(2) times that on it; as k grows it becomes Gaussian. Proofs:
+    docs/theory/matrix-laplace.md.
 
     References
     ----------

@@ -182,8 +182,8 @@ class PCA(Printed):
             return None
 
     def __str__(self) -> str:
-        below = np.array([self.explained_variance_, self.explained_variance_ratio_]).T
-        columns = _numbered("component", np.hstack([self.components_, below]))
+        explained = np.array([self.explained_variance_, self.explained_variance_ratio_]).T
+        columns = _numbered("component", np.hstack([self.components_, explained]))
         beyond = " and sampling" if self.of_correlations else ""
         below = [
             f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "

@@ -110,7 +110,8 @@ class Description(Printed):
     def __str__(self) -> str:
         about = "the population" if self.estimand == "population" else "these rows"
         legend = f"{1 - self.alpha:.0%} intervals of means of {about}, of deviations of these rows."
-        below = [legend, *_hidden(self.names, np.isnan(self.std))]
+        gone = [name for name, std in zip(self.names, self.std, strict=True) if math.isnan(std)]
+        below = [legend, *_hidden(gone)]
         if self.clipped:
             below.append(f"No errors: {CLIPPED}.")
         return as_text(self.names, self.columns, *below, digits=5)
@@ -136,6 +137,8 @@ class Correlation(Printed):
         1 - level of the intervals.
     estimand : {"sample", "normal"}
         Whether they are about the rows, or the normal population that those are a sample of.
+    hidden : tuple of str
+        The columns of which noise hides the variance.
     """
 
     names: tuple[str, ...]
@@ -145,21 +148,20 @@ class Correlation(Printed):
     noise: Matrix
     alpha: float
     estimand: CorrelationEstimand
+    hidden: tuple[str, ...] = ()
 
     def frame(self) -> DataFrame:
         """The matrix as a data frame (needs pandas)."""
         return as_frame(self.matrix, self.names, self.names)
 
     def __str__(self) -> str:
-        gone = np.isnan(self.matrix).sum(axis=1) >= len(self.names) - 1
-        legend = _hidden(self.names, gone & (len(self.names) > 1))
-        return as_text(self.names, dict(zip(self.names, self.matrix, strict=True)), *legend)
+        columns = dict(zip(self.names, self.matrix, strict=True))
+        return as_text(self.names, columns, *_hidden(self.hidden))
 
 
-def _hidden(names: Sequence[str], hidden: NDArray[np.bool_]) -> list[str]:
+def _hidden(names: Sequence[str]) -> list[str]:
     """Say of which columns the variance is hidden, if of any."""
-    some = ", ".join(shown(name) for name, gone in zip(names, hidden, strict=True) if gone)
-    return [f"The noise hides the variance of {some}."] if some else []
+    return [f"The noise hides the variance of {', '.join(map(shown, names))}."] if names else []
 
 
 def describe(
@@ -300,6 +302,7 @@ def correlation(
         noise=noise,
         alpha=alpha,
         estimand=estimand,
+        hidden=tuple(basis.names[i] for i in np.flatnonzero(np.isnan(a).any(axis=1))),
     )
 
 

@@ -118,7 +118,8 @@ class ClassFit(SavedFit):
         seen, d = self.parameters["seen"], self.coef.shape[1]
         text = f"noise hides all but {seen} of {d} directions" if seen < d else "nothing is hidden"
         if self.held_out is not None:
-            part = f"{self.held_out.accuracy:.3f} +- {self.held_out.accuracy_stderr:.3f}"
+            accuracy, error = self.held_out.accuracy, self.held_out.accuracy_stderr
+            part = f"{accuracy:.3f} +- {error:.3f}" if error <= 1 else "hidden by noise"
             text += f"; accuracy on held-out rows {part}"
         return text
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import Printed, as_frame, as_text, shown
-from privgram.regression.inference import Equations, Inference, level_of
+from privgram.regression.inference import SOME_OPEN, Equations, Inference, level_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -281,7 +281,8 @@ class Contrasts(Printed):
         return as_frame(self._columns(alpha), [f"c{i}" for i in range(len(self.value))])
 
     def __str__(self) -> str:
-        return as_text(self.hypothesis, self._columns(0.05))
+        below = [SOME_OPEN] * bool(np.isinf(self.conf_int()).any())
+        return as_text(self.hypothesis, self._columns(0.05), *below)
 
 
 def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:

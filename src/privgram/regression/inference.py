@@ -217,6 +217,9 @@ class Inference:
         return np.asarray((self.estimate + self.stderr * ends).T)
 
 
+#: Said below intervals of which some are infinite.
+SOME_OPEN = "Where an interval has no ends, the noise leaves the coefficient open."
+
 #: Said where all intervals would be infinite.
 ALL_OPEN = (
     "the privacy noise hides every coefficient: no interval would have an end. More rows, a larger "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.text import as_frame, facts_html, short_names, shown
-from privgram.regression.inference import Inference, students
+from privgram.regression.inference import SOME_OPEN, Inference, students
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,9 +211,8 @@ def skewed(
         "Noise in the features makes the std err depend on the coefficient: "
         f"{inference.law} takes it at 0, an interval at its ends."
     )
-    is_open = "Where an interval has no ends, the noise leaves the coefficient open."
     unlike = leaning.any(axis=1) | moved
-    for rows, note in ((unlike, skew), (np.isinf(ends).any(axis=1), is_open)):
+    for rows, note in ((unlike, skew), (np.isinf(ends).any(axis=1), SOME_OPEN)):
         if rows.any():
             notes.append(note)
             for i in np.flatnonzero(rows):

@@ -171,7 +171,8 @@ def check_wishart(dof: float, n_columns: int, ratio: float, adjacency: str) -> N
 class MatrixLaplaceProfile(Profile):
     r"""Privacy profile of matrix Laplace noise s (W1 - W2), W_i independent W_d(I, k).
 
-    It reaches delta = 0, at epsilon = B^2 / (2 s) under add-remove and B^2 / s under replace.
+    It reaches delta = 0, at epsilon = B^2 / (2 s) under add-remove or with one column, and else at
+    B^2 / s.
 
     Parameters
     ----------
