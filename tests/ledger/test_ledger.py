@@ -551,6 +551,8 @@ def test_sums_are_exact(path):
     ("options", "error", "message"),
     [
         ({"what": 3}, TypeError, "what must be a text, not int"),
+        ({"id": 3}, TypeError, "id must be a text, not int"),  # read back as "3", it pays twice
+        ({"condition": 3}, TypeError, "condition must be a text, not int"),
         ({"privacy": 3}, TypeError, "privacy must be a privacy profile.*not int"),
         ({"delta_fp": "x"}, TypeError, "delta_fp"),
         ({"privacy": privacy.GaussianProfile(0.01, "add-remove")}, ValueError, "do not compose"),
@@ -588,6 +590,10 @@ def test_spend_beyond_the_budget_is_shown(path):
 def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     ledger = Ledger(path, 1.0, 1e-6)
     refuses(lambda: ledger.enter_period("it", 1, "a"), ValueError, "no entry that paid")
+    # A line that no reader takes would end the ledger.
+    refuses(lambda: ledger.enter_period("it", 1, 5), TypeError, "digest must be a text")
+    refuses(lambda: ledger.entered_as("one", table=5), TypeError, "table must be a text")
+    refuses(lambda: Ledger(path, table=5), TypeError, "table must be a text")
     assert spend(ledger, id="it") == spend(ledger, id="it")
     refuses(lambda: spend(ledger, 0.1, 0.0, id="it"), ValueError, "another spend with the id")
     ledger.enter_period("it", 1, "a")

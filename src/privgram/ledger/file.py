@@ -131,8 +131,9 @@ class Ledger:
         table: str | None = None,
         unit: str | None = None,
     ) -> None:
-        if unit is not None:
-            check_text(unit, "unit")
+        for name, text in {"table": table, "unit": unit}.items():
+            if text is not None:
+                check_text(text, name)
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
         delta = None if delta is None else check_number(delta, "delta")
@@ -194,6 +195,7 @@ class Ledger:
             As of `Ledger`: spends of another one are refused from then on.
         """
         check_text(label, "label")
+        check_text(table, "table")
         same = copy.copy(self)
         same._entered_as = " ".join(label.split()), tuple(map(str, columns)), table
         return same
@@ -212,7 +214,6 @@ class Ledger:
         return next((entry.unit for entry in self.entries), self._unit)
 
     def _check_unit(self, unit: str, entries: Iterable[Entry]) -> None:
-        check_text(unit, "unit")
         others = {self._unit, *(entry.unit for entry in entries)} - {None, unit}
         if others:
             pair = min(map(str, others)), unit
@@ -435,8 +436,10 @@ class Ledger:
 
         By its digest, and the id of the entry that paid for all. ValueError if that is not in the
         ledger, or the period is not the next one; where it is there with this digest, nothing is
-        entered.
+        entered. TypeError if either is no text.
         """
+        check_text(id, "id")
+        check_text(digest, "digest")
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             known = file.periods.get(id, ())
@@ -463,7 +466,10 @@ class Ledger:
         self._seen[0] = len(file.chain.digests), digest
 
     def _check_price(self, price: Price) -> None:
-        check_text(price.what, "what")
+        for name in ("what", "unit", "id"):
+            check_text(getattr(price, name), name)
+        if price.condition is not None:
+            check_text(price.condition, "condition")
         profile = price.privacy
         if not isinstance(profile, privacy.Profile | None):
             raise TypeError(
