@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy import stats
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 from privgram.noise import GaussianLaw
+from privgram.regression.design import RegressionTerms
 from privgram.regression.families import FAMILIES
 from privgram.regression.inference import (
     Equations,
@@ -135,3 +136,11 @@ def test_errors_of_means_are_those_of_predictors_times_the_slope(family):
     prediction = Prediction(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
     high, low = (FAMILIES[family].means(eta + step)[0] for step in (1e-6, -1e-6))
     np.testing.assert_allclose(prediction.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("said", ["no", 1, None])
+def test_intercept_is_a_truth_value(said):
+    assert RegressionTerms("y", None, np.True_).to_dict(()) == RegressionTerms("y", None).to_dict(
+        ()
+    )
+    refuses(lambda: RegressionTerms("y", None, said), TypeError, "intercept is True or False")

@@ -1,6 +1,7 @@
 """Cox's regression by pieces of time, beside pieces that are made by a loop, and statsmodels."""
 
 import math
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -466,6 +467,8 @@ def test_private_number_of_rows_has_the_error_of_its_noise():
 def test_refused_fit_has_no_curves():
     fit = pg.regress(made(60), COX, COLUMNS, **GIVEN, rng=np.random.default_rng(0))
     assert fit.refusal is not None
+    assert np.isnan(fit.n_events)
+    assert re.search(r"Num. Events: +unknown", str(fit.summary()))
     assert "PH Reg" in str(fit.summary())
     with pytest.raises(RefusedError):
         fit.predict_survival({"x": [0.0], "g": ["a"]})

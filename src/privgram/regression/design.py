@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from privgram._base.numbers import set_fields
 from privgram._base.text import did_you_mean, shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import (
@@ -242,6 +243,11 @@ class RegressionTerms:
     absorbed: tuple[str, ...] = ()  # taken along, after the features, and not shown
     endogenous: tuple[str, ...] = ()  # explained by instruments, before the features
     instruments: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.intercept, (bool, np.bool_)):
+            raise TypeError("intercept is True or False")
+        set_fields(self, intercept=bool(self.intercept))
 
     @classmethod
     def of(

@@ -481,7 +481,7 @@ class RegressionResults:
             notes += self._assumes()
             marks = skewed(values, level, notes, self.inference)
         elif self.refusal is None:  # a fit for predictions alone
-            notes.append(self.inference.refusal)
+            notes.append(f"{self.inference.refusal}.")
         return Summary(
             {"Dep. Variable": self.target if yname is None else yname, **self._facts()},
             names,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
@@ -117,7 +118,9 @@ class SurvivalResults(GLMResults):
 
     @property
     def n_events(self) -> float:
-        """About how many events there are, by the first rounds."""
+        """About how many events there are, by the first rounds; NaN where the fit is refused."""
+        if self.refusal is not None:  # what the first rounds say is noise
+            return math.nan
         return max(float(self.parameters["target_mean"]) * self.n_rows, 0.0)
 
     def hazard_ratios(self, alpha: float = 0.05) -> DataFrame:
@@ -261,7 +264,7 @@ class SurvivalResults(GLMResults):
         whose = "Sample Size" if self.unit is None else "No. Units"
         sizes = {
             whose: counted(self.nobs, self.nobs_stderr),
-            "Num. Events": f"about {self.n_events:,.0f}",
+            "Num. Events": "about " * (self.refusal is None) + counted(self.n_events, 0.0),
         }
         return {"Model": "PH Reg, by pieces", **sizes, "Pieces": f"{len(self.cuts) - 1}", **facts}
 
