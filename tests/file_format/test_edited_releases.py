@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,6 +108,30 @@ def test_edited_release_is_refused_or_says_the_same(mechanism, table, tmp_path):
             taken.append((where, new))
     assert tried > 250
     assert not taken
+
+
+CLIPPING = {"clipping_bias": 0.2, "clipped_rows": 9.0, "clipped_rows_std": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        ({"clipped_rows": -9.0}, "clipped_rows must be finite and not negative"),
+        ({"clipping_bias": True}, "clipping_bias must be a number"),
+        ({"clipped_rows_std": None}, "clipped_rows_std must be a number"),
+        ({"clipped_rows": ...}, "all is known, or nothing"),
+    ],
+)
+def test_clipped_rows_that_were_edited_are_refused(table, tmp_path, edit, said):
+    """Summaries print them, and standard errors of moments are refused by them."""
+    release = pg.release(table, COLUMNS, 1.0, 1e-6, mechanism=pg.AnalyzeGauss())
+    parameters = release.parameters | CLIPPING
+    path = tmp_path / "release.json"
+    replace(release, parameters=parameters).save(path)
+    assert "about 9 rows" in str(pg.load(path).regress("y").summary())
+    edited = {name: x for name, x in (parameters | edit).items() if x is not ...}
+    replace(release, parameters=edited).save(path)
+    refuses(lambda: pg.load(path), DamagedFile, said)
 
 
 @pytest.mark.parametrize("size", [0.5, 2.0])

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import privacy
-from privgram._base.numbers import check_adjacency, check_integer, check_number, check_positive
+from privgram._base.numbers import (
+    check_adjacency,
+    check_integer,
+    check_not_negative,
+    check_number,
+    check_positive,
+)
 from privgram._base.saved import JsonObject
 from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms._base import sensitivity
@@ -32,6 +38,9 @@ if TYPE_CHECKING:
     from privgram.regression.saved import SavedFit
     from privgram.releases.record import ReleaseRecord
 
+
+#: What the last of adaptive rounds records of the rows that it clipped, all or none.
+_CLIPPING = {"clipping_bias", "clipped_rows", "clipped_rows_std"}
 
 #: Rows and columns of a matrix that are compared together: within a cache.
 COMPARED = 256
@@ -71,6 +80,11 @@ def check_parts(release: ReleaseRecord) -> None:
     release.noise.check(d)
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")
+    recorded = _CLIPPING & release.parameters.keys()
+    for name in recorded:
+        check_not_negative(release.parameters[name], name)
+    if recorded not in (set(), _CLIPPING):
+        raise ValueError("of clipped rows all is known, or nothing")
     if not all(isinstance(source, str) for source in release.noise_sources):
         raise ValueError("the sources of the noise must be texts")
     if not isinstance(release.condition, (str, type(None))):
