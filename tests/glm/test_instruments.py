@@ -158,7 +158,9 @@ def test_saved_fit_by_scores_is_the_same(tmp_path, suffix):
     np.testing.assert_array_equal(loaded.cov_params(), fit.cov_params())
     assert (loaded.parameters, loaded.cov_type) == (fit.parameters, "HC1")
     assert str(loaded.summary()) == str(fit.summary())
-    fit.scores.noise[0, 0] = -1.0  # under a checksum of its own
-    fit.save(tmp_path / f"lies{suffix}")
-    with pytest.raises(DamagedFile):
-        pg.load(tmp_path / f"lies{suffix}")
+    for array, at, lie in ((fit.scores.coef, 0, np.nan), (fit.scores.noise, (0, 0), -1.0)):
+        true, array[at] = array[at], lie  # under a checksum of its own
+        fit.save(tmp_path / f"lies{suffix}")
+        with pytest.raises(DamagedFile):
+            pg.load(tmp_path / f"lies{suffix}")
+        array[at] = true

@@ -220,6 +220,7 @@ def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp
     for wrong in (
         {"counts": found.counts[:, 1:]}, {"variances": -found.variances}, {"q": (2.0,)},
         {"statistics": ("mode",)}, {"epsilon": 0.5}, {"counts": found.counts * np.nan},
+        {"rows_of_unit": 0}, {"unit": 5},
     ):  # fmt: skip
         replace(found, **wrong).save(path)
         with pytest.raises(pg._base.saved.DamagedFile):

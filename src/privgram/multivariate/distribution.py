@@ -298,6 +298,8 @@ class TableOfCounts(Printed, SavedFit):
         check_sizes(counts=self.counts, variances=self.variances)
         if not (self.variances >= 0).all():
             raise ValueError("variances are not negative")
+        if not isinstance(self.unit, str | None):
+            raise ValueError("a unit is a column's name")
 
     def _shape(self) -> tuple[int, int]:
         raise NotImplementedError
@@ -553,6 +555,7 @@ class DistributionResults(TableOfCounts):
     def _shape(self) -> tuple[int, int]:
         check_quantiles(self.q)
         check_statistics(self.statistics)
+        check_integer(self.rows_of_unit, "rows_of_unit", 1)
         return len(self.groups), BRANCHES**self.grid.depth
 
 

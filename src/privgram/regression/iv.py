@@ -29,6 +29,7 @@ from privgram.regression.inference import (
 )
 from privgram.regression.least_squares import design_of
 from privgram.regression.results import OfRelease
+from privgram.regression.saved import check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +75,7 @@ class ScoreSolution:
         arrays = {name: np.array(values[name], dtype=np.float64) for name in names}
         if any(arrays[name].shape != shape for name, shape in names.items()):
             raise ValueError("scores are of other coefficients")
+        check_sizes(**arrays)
         for name in ("sampling", "noise"):
             np.linalg.cholesky(arrays[name])  # LinAlgError is a ValueError
         if set(values) != {*names, "parameters"} or not isinstance(values["parameters"], dict):
