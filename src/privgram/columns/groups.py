@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import check_one_of, set_fields
 from privgram.columns.variables import Factor, Level, Variable
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Groups:
         levels: Any = self.levels.levels if isinstance(self.levels, Factor) else self.levels
         try:
             Factor(levels, other=self.unknown == "other")  # or two groups would have one name
-            object.__setattr__(self, "levels", Factor(levels).levels)
+            set_fields(self, levels=Factor(levels).levels)
         except (ValueError, TypeError) as error:
             problem = str(error).replace("levels of a factor", "groups").replace("level", "group")
             problem = problem.replace("a factor", "a table").replace("other=False", "another name")

@@ -51,9 +51,9 @@ class PrivateBound:
     """A bound to be chosen by the table, near a quantile of its norms, which costs privacy.
 
     One pass counts norms between the points of a public grid, 16 an octave: from 1e-9 to 1e9, or
-    with `Columns` from 1/1024 of their own bound to that; of units, that of `Unit.rows` rows, or of
-    1024. The exponential mechanism draws a point. With M points it misses the quantile by more
-    than ``(2 / epsilon) (log(M) + t)`` rows with a probability below exp(-t)
+    with `Columns` from 1/1024 of their own bound to that; of units, that of `Unit.max_rows` rows,
+    or of 1024. The exponential mechanism draws a point. With M points it misses the quantile by
+    more than ``(2 / epsilon) (log(M) + t)`` rows with a probability below exp(-t)
     (docs/theory/norm-bound.md). Rows beyond the bound are clipped to it.
 
     Parameters

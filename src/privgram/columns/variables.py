@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import check_one_of, set_fields
 from privgram._base.text import listed
 from privgram._core.rowmap import DefaultRounding, log
 
@@ -176,8 +176,7 @@ class Log(Numeric):
         lower, upper = _pair((self.lower, self.upper), "a logarithm")
         if not lower >= np.finfo(np.float64).tiny:
             raise ValueError(f"the lower bound of a logarithm must be positive, not {lower:g}")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        set_fields(self, lower=lower, upper=upper)
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -231,8 +230,7 @@ class Dates(Numeric):
 
     def __post_init__(self) -> None:
         check_one_of(self.unit, "the unit of dates", DAYS)
-        for end in ("lower", "upper"):
-            object.__setattr__(self, end, _iso(getattr(self, end)))
+        set_fields(self, lower=_iso(self.lower), upper=_iso(self.upper))
         if not self._days(self.lower) < self._days(self.upper):
             raise ValueError(
                 f"the first of two dates must be before the second, not {self.lower} and "
@@ -314,8 +312,7 @@ class Factor(Variable):
             raise ValueError('there is a level "other" already; use other=False')
         if len(known) + other > MAX_LEVELS:
             raise ValueError(f"a factor has at most {MAX_LEVELS:,} levels, not {len(known):,}")
-        object.__setattr__(self, "levels", known)
-        object.__setattr__(self, "other", other)
+        set_fields(self, levels=known, other=other)
 
     @property
     def text(self) -> bool:

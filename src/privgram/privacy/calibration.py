@@ -29,10 +29,7 @@ from privgram._base.numbers import (
     largest_safe,
     minimise,
 )
-from privgram.privacy.profiles import (
-    GaussianProfile,
-    MatrixLaplaceProfile,
-)
+from privgram.privacy.profiles import GaussianProfile, MatrixLaplaceProfile
 
 __all__ = [
     "WishartNoise",
@@ -40,9 +37,6 @@ __all__ = [
     "matrix_laplace_noise",
     "matrix_laplace_ratio",
 ]
-
-#: Most degrees of freedom, or rows, that are searched for.
-MAX_DOF = 1e12
 
 
 def checked_budget(epsilon: float, delta: float) -> tuple[float, float]:

@@ -35,13 +35,14 @@ from privgram.papers.sheffet.profiles import (
     sketch_curves,
 )
 from privgram.papers.sheffet.wishart import (
+    MAX_DOF,
     WishartProfile,
     wishart_dof,
     wishart_noise,
     wishart_ratio,
 )
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio
+from privgram.privacy.calibration import checked_budget, gaussian_ratio
 from privgram.privacy.profiles import check_parameter
 
 if TYPE_CHECKING:

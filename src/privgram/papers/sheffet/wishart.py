@@ -25,7 +25,6 @@ from privgram.papers._gamma import (
 from privgram.papers._shared import largest_count, largest_parameter
 from privgram.privacy._numerics import DROP, TINY, Array, Curve, gamma_half_ratio, log_nodes, quiet
 from privgram.privacy.calibration import (
-    MAX_DOF,
     WishartNoise,
     checked_budget,
     gaussian_ratio,
@@ -45,6 +44,9 @@ from privgram.privacy.profiles.matrix_laplace import check_wishart
 # (s, 0), which are the add-remove pair: Theorem 7 there.
 #
 # Below, x = u / 2 ~ Gamma(a) for u ~ chi2_m, a = m / 2, and h = s / 2.
+
+#: Most degrees of freedom, or rows, that are searched for.
+MAX_DOF = 1e12
 
 #: Nodes of a panel of one integral.
 _PANEL_NODES = 64
