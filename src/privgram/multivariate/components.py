@@ -125,7 +125,8 @@ class PCA(Printed):
     def loadings(self) -> Matrix:
         """Components times the standard deviations of their scores, shape (d, k).
 
-        Standardised, the correlations of columns and scores.
+        Standardised, the correlations of columns and scores. NaN where the number of rows is
+        unknown.
         """
         return self.components_.T * np.sqrt(self._variables.variances(self.explained_variance_))
 

@@ -49,8 +49,8 @@ class Description(Printed):
     ----------
     names : tuple of str
     count, count_stderr : float
-        Rows without missing values, and the noise in that; 0 where it is public. NaN where rows
-        have weights.
+        Rows without missing values, and the noise in that; 0 where it is public. NaN where it is
+        private and rows have weights.
     count_interval : ndarray of shape (2,), float64
         Interval of the number of rows.
     mean, mean_stderr : ndarray of shape (p,), float64

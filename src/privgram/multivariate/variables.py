@@ -53,7 +53,8 @@ class Covariance:
     ----------
     names : tuple of str
     rows : float
-        Rows behind them, public or read off the release; NaN where nothing says it.
+        Rows behind them, or the sum of their weights, public or read off the release; NaN where
+        nothing says it.
     divisor : float
         Of `scatter`: rows less one about the mean, else rows.
     mean : ndarray of shape (p,), float64
