@@ -313,3 +313,18 @@ def test_summary_of_any_release_is_read_again(name, tmp_path):
 def test_one_quantile_may_be_a_number_of_any_type():
     found = results(np.ones(9))
     np.testing.assert_array_equal(found.quantile(np.float32(0.5)), found.quantile(0.5))
+
+
+def test_all_rows_are_within_the_bounds():
+    """Steps beyond the last value have noise too, and no rows."""
+    found = results(np.random.default_rng(2).random(900), mu=0.2, rng=np.random.default_rng(3))
+    for part in found.cdf([-1.0, 1.0, 7.0]):
+        np.testing.assert_array_equal(part, [[0.0, 1.0, 1.0]])
+    refuses(lambda: found.cdf([0.5, np.nan]), ValueError, "x must not be NaN")
+
+
+def test_edge_of_a_logarithm_may_be_a_hair_below_its_bound():
+    described = pg.Log(1e-10, 1)
+    plain = distribution.bins_of(described, [1e-10, 0.5, 1.0])[1]
+    for edge in (0.0, -5e-10):
+        np.testing.assert_allclose(distribution.bins_of(described, [edge, 0.5, 1.0])[1], plain)

@@ -506,15 +506,22 @@ class DistributionResults(TableOfCounts):
     def cdf(
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
-        """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
-        where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
+        """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values.
+
+        0 below the public bounds, and 1 from the upper one on. ValueError if an x is NaN.
+        """
+        at = np.atleast_1d(np.asarray(x, np.float64))
+        if np.isnan(at).any():
+            raise ValueError("x must not be NaN")
+        where = np.searchsorted(self.grid.values[: self.grid.size], at, "right") - 1
         found, n = np.empty((3, len(self.counts), len(where))), self._sizes
         for k, i in enumerate(where):
             p = np.clip(self._up_to[:, i] / n, 0.0, 1.0)
             raw = self.counts[:, : i + 1].sum(axis=1) / n
             half = self._half(p[:, None], alpha, estimand)[:, i] / n
             found[:, :, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
-        found *= where >= 0  # of no step there are no rows
+        found *= where >= 0  # of no step there are no rows, and of all steps all
+        found[:, :, where == self.grid.size - 1] = (n / n)[:, None]
         return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:
@@ -627,17 +634,18 @@ def bins_of(described: Numeric, bins: int | Sequence[float] | Vector) -> tuple[V
     Places are a little before the edge, so that rows at it are on its right; the last, after it.
     """
     whole = Grid(described, 1)
+    ends = whole.at(np.array([0.0, 1.0]))
     if np.ndim(bins) == 0:
         edges = whole.at(np.linspace(0, 1, check_integer(bins, "bins", 1) + 1))
     else:
         edges = np.asarray(bins, np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise ValueError("bins is a number, or edges that ascend")
-        ends = whole.at(np.array([0.0, 1.0]))
         slack = 1e-9 * float(np.ptp(ends))
         if edges[0] < ends[0] - slack or edges[-1] > ends[1] + slack:
             raise ValueError("edges of bins are within the column's bounds, as all values are")
-    scaled = np.log(edges) if isinstance(described, Log) else edges
+    # An edge may be beyond a bound by the slack, and a logarithm's then be below 0.
+    scaled = np.log(np.clip(edges, *ends)) if isinstance(described, Log) else edges
     places = ((scaled - described.center) / described.half_width + 1) / 2 - EDGE
     places[-1] += 2 * EDGE
     return edges, places
