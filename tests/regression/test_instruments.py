@@ -164,6 +164,9 @@ def test_malformed_regression_with_instruments_is_refused():
     for kappa in ("gmm", -1.0):
         with pytest.raises((TypeError, ValueError), match='kappa, if it is not "liml"'):
             release.iv("y", ["w"], ["z1"], kappa=kappa)
+    refuses(lambda: one.anderson_rubin_test(np.inf), ValueError, "numbers up to 1e.100")
+    refuses(lambda: one.anderson_rubin_test(np.nan), ValueError, "numbers up to 1e.100")
+    refuses(lambda: one.anderson_rubin_test([1.0]), TypeError, "a value must be a number")
     with pytest.raises(ValueError, match="one endogenous column"):
         release.iv("y", ["w", "x"], ["z1", "z2"]).anderson_rubin()
     loud = drawn(0.3, GaussianLaw(5e3, 7e3), rng)

@@ -26,8 +26,8 @@ Hypothesis: TypeAlias = "str | Sequence[str] | ArrayLike | tuple[ArrayLike, Arra
 
 _NUMBER = r"\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?"
 
-#: Powers of the numbers of a hypothesis must stay a float64.
-MOST_NUMBER = 1e30
+#: Squares of the numbers of a hypothesis, times those of a release, must stay a float64.
+MOST_NUMBER = 1e100
 
 
 def restrictions(
@@ -44,13 +44,19 @@ def restrictions(
         words, matrix, values = _read([str(text) for text in texts], names, terms)
     else:
         words, matrix, values = _of_matrix(hypothesis, len(names))
-    largest = max(float(np.abs(matrix).max()), float(np.abs(values).max()))
+    check_numbers(matrix)
+    check_numbers(values)
+    return words, matrix, values
+
+
+def check_numbers(numbers: Matrix | Vector) -> None:
+    """Raise ValueError unless the numbers of a hypothesis are of a size to compute with."""
+    largest = float(np.abs(numbers).max())
     if not largest <= MOST_NUMBER:  # also if it is NaN
         raise ValueError(
             f"a hypothesis has numbers up to {MOST_NUMBER:g} in size, not {largest:.3g}: measure "
             "in another unit"
         )
-    return words, matrix, values
 
 
 def _of_matrix(hypothesis: Hypothesis, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:

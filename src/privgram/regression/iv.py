@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from privgram._base.numbers import Matrix, Vector, check_not_negative
+from privgram._base.numbers import Matrix, Vector, check_not_negative, check_number
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one, parse_terms
 from privgram.regression.design import Described, Design, RegressionTerms
 from privgram.regression.diagnostics import caveats
-from privgram.regression.hypothesis import WaldTest, verdict, wald
+from privgram.regression.hypothesis import WaldTest, check_numbers, verdict, wald
 from privgram.regression.inference import (
     ALL_OPEN,
     Equations,
@@ -236,7 +236,10 @@ class IVResults(OfRelease):
         self._need_moments()
         if values and len(values) != len(self.endogenous):
             raise ValueError(f"give {len(self.endogenous)} values, one for each endogenous column")
-        wanted = np.array(values or np.zeros(len(self.endogenous)), dtype=np.float64)
+        wanted = np.zeros(len(self.endogenous))
+        if values:
+            wanted[:] = [check_number(value, "a value") for value in values]
+        check_numbers(wanted)
         scaled = self._to_scaled(wanted)
         hypothesis = tuple(
             f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True)
