@@ -260,3 +260,9 @@ def test_bounds_of_dates_may_have_a_time_zone():
         zoned = Dates("2020-01-01T02:00+02:00", "2021-01-01T00:00Z")
     assert zoned.interval == Dates("2020-01-01", "2021-01-01").interval
     refuses(lambda: Dates("2020-13-01T00:00Z", "2021-01-01"), ValueError, "ISO 8601")
+
+
+def test_dates_whose_microseconds_would_wrap_around_are_refused():
+    assert Dates("2020-01-01", "290000-01-01", "years").interval[1] == pytest.approx(287_980)
+    for ends in (("2020-01-01", "600000-01-01"), ("-600000-01-01", "2020-01-01")):
+        refuses(lambda ends=ends: Dates(*ends), ValueError, "within 290,000 years of 1970")

@@ -199,6 +199,9 @@ class Log(Numeric):
         return f"logarithm of {self.lower:g} to {self.upper:g}"
 
 
+#: How far from 1970 public dates may be: 64 bits of microseconds hold a little more.
+MOST_YEARS = 290_000
+
 #: Days in a unit of time; a year is the Gregorian calendar's mean.
 DAYS = {
     "seconds": 1 / 86_400,
@@ -465,9 +468,14 @@ def _iso(date: object) -> str:
     """A date as ISO 8601 text, in UTC."""
     with suppress(ValueError):
         parsed = np.datetime64(_date(date))
-        if not np.isnat(parsed):
+        # Microseconds of farther dates would wrap around.
+        years = parsed.astype("datetime64[Y]").astype(np.int64)
+        if not np.isnat(parsed) and abs(years) <= MOST_YEARS:
             return str(parsed)
-    raise ValueError("a bound of dates is ISO 8601 text, such as '2026-01-31', or a date")
+    raise ValueError(
+        "a bound of dates is ISO 8601 text, such as '2026-01-31', or a date, within "
+        f"{MOST_YEARS:,} years of 1970"
+    )
 
 
 def days(values: NDArray[Any]) -> NDArray[np.float64]:
