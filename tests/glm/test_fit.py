@@ -184,6 +184,31 @@ def test_for_predictions_there_are_numbers_and_no_intervals(kind, family):
     refuses(lambda: fit.conf_int(), RefusedError, "prediction")
 
 
+#: What noise leaves no coefficient of: of rows, of units, of events, and of hidden levels.
+DROWNED = {
+    "few rows": ("y ~ a + b", {"adjacency": "add-remove"}),
+    "units": ("y ~ a + b", UNITS[1]),
+    "effects of units": ("y ~ a + b", {"unit": pg.Unit("who", max_rows=3, fixed_effects=True)}),
+    "a chosen bound": ("y ~ a + g", UNITS[2]),
+    "many levels": ("y ~ a + firm", {}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("purpose", ["inference", "prediction"])
+@pytest.mark.parametrize("kind", DROWNED)
+def test_whatever_came_out_is_read_back(kind, purpose, tmp_path):
+    (formula, given), table = DROWNED[kind], made(n=1500)
+    for epsilon in (0.01, 1.0):
+        path = tmp_path / f"{epsilon}.json"
+        fit = fitted(table, formula=formula, epsilon=epsilon, purpose=purpose, out=path, **given)
+        again = pg.load(path)
+        np.testing.assert_array_equal(again.params, fit.params)
+        np.testing.assert_array_equal(again.bse, fit.bse)
+        if purpose == "prediction":
+            assert np.isfinite(fit.predict(table)).all()
+
+
 def test_arithmetic_that_ends_in_no_number_is_a_refused_fit(tmp_path, monkeypatch):
     """What was paid for is said, and the ledger has it."""
     for fault in (np.linalg.LinAlgError("singular"), ZeroDivisionError("zero")):

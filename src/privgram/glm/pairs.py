@@ -155,7 +155,7 @@ class UnitEffectsEstimator(WithinEstimator):
         [sums] = rounds.gate.read(Image(np.eye(d), bound), whole)
         total, std = rounds.score(sums, PAIRS.means)
         parts = super().fit()
-        if parts.refusal is not None:
+        if parts.stopped:
             return parts
         rows = max(parts.rows, 1.0)
         parts = self._with_mean(parts, self.joint @ total / rows, std / rows, rows)

@@ -513,7 +513,7 @@ class GLMResults(SavedFit, RegressionResults):
             check_not_negative(self.parameters[name], name)
         if self.parameters["units"] is not None:
             check_integer(self.parameters["units"], "units", 0, 2**63 - 1)
-        if self.refusal is None:
+        if self.refusal is None and self.parameters["purpose"] == "inference":
             self._check_errors()
         json.dumps(self._header(), allow_nan=False)
         with np.errstate(all="ignore"):
@@ -528,8 +528,8 @@ class GLMResults(SavedFit, RegressionResults):
         """
         if self.df_resid <= 0:
             raise ValueError("the rows are too few for standard errors")
-        if not (self.sampling.diagonal() > 0).all():
-            raise ValueError("a variance is not positive")
+        if not (self.sampling.diagonal() >= 0).all():  # 0 between levels that the noise hides
+            raise ValueError("a variance is negative")
         assert isinstance(self.privacy, GaussianProfile)
         part = 0.01 / (self.n_rows * self.privacy.sensitivity_ratio**2)
         try:
