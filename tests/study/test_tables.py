@@ -12,6 +12,7 @@ import privgram as pg
 from privgram.ledger import BudgetExceeded
 from privgram.multivariate.distribution import BRANCHES
 from privgram.secret.gate import Gate, Noisy
+from privgram.study.tables import MANY_GROUPS
 
 DELTA = 1e-6
 COLUMNS = {
@@ -352,6 +353,17 @@ def test_plan_knows_that_rows_of_units_have_noise_of_all():
         stated = (heads[f"{name}_upper_ci"][0] - heads[f"{name}_lower_ci"][0]) / 3.92
         assert 0.7 < plan[name].stderr / stated < 1.4
     assert len(study.entries) == 1
+
+
+def test_truth_values_of_very_many_groups_are_counted():
+    """Of so many groups every other level is left out, and the steps never are."""
+    levels = [f"g{i}" for i in range(MANY_GROUPS + 1)]
+    group = np.repeat(levels, 20)
+    table = {"hurt": np.arange(len(group)) % 4 == 0, "by": group}
+    study = study_of(table, {"hurt": bool, "by": levels}, epsilon=100.0)
+    found = study.summarize("hurt", by="by", epsilon=100.0, rng=np.random.default_rng(0))
+    assert not found.hidden
+    np.testing.assert_allclose(found.heads()["mean"], 0.25, atol=0.05)
 
 
 @pytest.mark.slow

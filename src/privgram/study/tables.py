@@ -100,7 +100,7 @@ def level_shares(
     falling = 0.9 if "quantile" in statistics else 0.7
     of_levels = falling ** np.arange(depth)
     if n_groups > MANY_GROUPS:
-        of_levels[depth - 2 :: -2] = 0.0
+        of_levels[::-1][1::2] = 0.0  # the last one stays
     weights = np.append(0.0 if public else 1.0, of_levels)
     shares: Vector = weights / max(weights.sum(), 1.0)
     return shares
