@@ -1,5 +1,6 @@
 """Random features in the estimators: predictions, what they say, one entry, refusals."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -257,6 +258,40 @@ def test_parameters_that_do_not_go_with_features_are_refused_before_the_spend(
     given = BOUNDS | {"features": pg.RandomFeatures(n=8), "ledger": ledger} | params
     refuses(lambda: PrivateRidge(**given).fit(X, y), error, match)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"epsilon": 30.0}, "protects hardly anyone"),
+        ({"delta": 0.02}, "promises little"),
+        ({"epsilon": 1e-3, "delta": 0.1}, "smaller delta"),
+        ({"adjacency": "replace", "epsilon": 30.0}, "protects hardly anyone"),
+    ],
+)
+def test_what_is_said_of_a_budget_is_said_before_a_share_of_it_counts_rows(
+    params, message, tmp_path
+):
+    """Warnings are of the whole budget, and may be errors."""
+    X, y, *_ = curved(500)
+    given = {"adjacency": "add-remove"} | BOUNDS | params | {"random_state": None}
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 100.0, 0.5, given["adjacency"])
+    model = PrivateRidge(features=pg.RandomFeatures(n=8), ledger=ledger, **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        refuses(lambda: model.fit(X, y), (UserWarning, ValueError), message)
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("features", [None, pg.RandomFeatures(n=8)], ids=str)
+def test_warning_after_the_spend_is_no_error(features):
+    X, *_ = curved(2000)
+    model = PrivateRidge(features=features, **BOUNDS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        model.fit(X, np.full(len(X), 50.0))  # a target beyond its bounds
+    assert ["nothing to predict by" in str(one.message) for one in caught] == [True]
+    assert np.isfinite(model.predict(X)).all()
 
 
 def test_of_two_targets_neither_is_fitted():

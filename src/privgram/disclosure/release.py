@@ -127,7 +127,7 @@ def release_for(
     """Release what is asked for, as `release`; nothing is spent before all of it can be.
 
     What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
-    for a share of its budget, which the request's guarantee is of.
+    for a share of its budget, which the request's guarantee is of; who opened it has warned.
     """
     moment, reader, choice = _read(request)
     path = request.path
@@ -140,7 +140,7 @@ def release_for(
         entries = len(matrices) * (moment.n_columns**2 - zeros)
         check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
     generator, reproducible = generators.resolve(request.rng)
-    if not reproducible:  # those are experiments, and are marked as not private
+    if gate is None and not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows)
     if gate is None:
         gate = Gate(priced.noise, generator, reader, ledger=request.ledger, price=priced.price)

@@ -15,7 +15,7 @@ from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.unit import Missing
 from privgram.columns.variables import Numeric
-from privgram.disclosure.release import release_for
+from privgram.disclosure.release import release_for, warn_of_weak
 from privgram.disclosure.request import ReleaseRequest
 from privgram.estimators._base import (
     BudgetedEstimator,
@@ -296,20 +296,27 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         *features, target = map(to_numpy, source.values())
         x, names = np.column_stack(features), tuple(source)[:-1]
         places(self.features, names)
+        if self._drops and self.adjacency == "replace":
+            raise ValueError(
+                "beside features= rows are dropped where their number is private: take "
+                "adjacency='add-remove', or missing='error'"
+            )
+        complete = np.isfinite(x).all(axis=1) & np.isfinite(target)
         if self._drops:
-            if self.adjacency == "replace":
-                raise ValueError(
-                    "beside features= rows are dropped where their number is private: take "
-                    "adjacency='add-remove', or missing='error'"
-                )
-            whole_rows = np.isfinite(x).all(axis=1) & np.isfinite(target)
-            x, target = x[whole_rows], target[whole_rows]
+            x, target = x[complete], target[complete]
+        elif not complete.all():  # on a GPU, where nothing has looked yet
+            raise ValueError("a row holds NaN or infinity: missing='drop' leaves such rows out")
         rng = generator(self.random_state)
+        random, reproducible = generators.resolve(rng)
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
         noise = AnalyzeGauss().noise_for(whole, self.features.n, 1.0)
         privacy = noise.privacy
         price = replace(noise.price, what="random features")
-        gate = Gate(noise, generators.resolve(rng)[0], ledger=self.ledger, price=price)
+        if not whole.size_is_public:  # the share costs something, and may be this one
+            _part(whole, privacy, self._rules.linear)
+        if not reproducible:
+            warn_of_weak(whole, len(target) if whole.size_is_public else None)
+        gate = Gate(noise, random, ledger=self.ledger, price=price)
         share = share_of_line(gate, len(target), len(names), whole, self._rules)
         part = _part(whole, privacy, share)
         request = ReleaseRequest(source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
@@ -335,7 +342,8 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         if self._fit.refusal is not None:
             warn(
                 f"the features could not be fitted: {self._fit.refusal}. Predictions are by the "
-                "columns alone, and the whole budget counts as spent"
+                "columns alone, and the whole budget counts as spent",
+                paid=True,
             )
         return first
 
@@ -346,7 +354,7 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             free = f"release_.regress({fit.target!r}, ridge='auto')"
             raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
         if (nothing := pinned(source, fit.design)) is not None:
-            warn(f"there is nothing to predict by: {nothing}")
+            warn(f"there is nothing to predict by: {nothing}", paid=True)
         return fit
 
     @property
@@ -386,5 +394,10 @@ def _part(whole: Guarantee, privacy: Profile, share: float) -> Guarantee:
     """The guarantee of a Gaussian mechanism with a share of mu^2."""
     assert isinstance(privacy, GaussianProfile)
     ratio = privacy.sensitivity_ratio * math.sqrt(share) * (1 - 2.0**-30)
-    part = replace(privacy, sensitivity_ratio=ratio)
-    return replace(whole, epsilon=part.epsilon(whole.delta))
+    epsilon = replace(privacy, sensitivity_ratio=ratio).epsilon(whole.delta)
+    if not epsilon:
+        raise ValueError(
+            f"epsilon={whole.epsilon:g} is too small beside delta={whole.delta:g} for two releases: "
+            "take a smaller delta"
+        )
+    return replace(whole, epsilon=epsilon)
