@@ -157,6 +157,16 @@ def test_guarantee_that_protects_hardly_anyone_is_warned_of(
         assert call().reproducible
 
 
+def test_warning_after_a_bound_was_chosen_is_no_error(tmp_path):
+    """What the choice cost would be lost."""
+    ledger = pg.Ledger(tmp_path / "study.ledger", 2000.0, 0.9)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        pg.release(ROWS, epsilon=40.0, delta=1e-6, bound=pg.PrivateBound(10.0), ledger=ledger)
+    assert ["protects hardly anyone" in str(one.message) for one in caught] == [True]
+    assert len(ledger.entries) == 2
+
+
 WEAK = {"epsilon": 1000.0, "delta": 1e-6}
 ROWS = np.random.default_rng(0).uniform(-1, 1, (300, 3))
 NAMED = {"x": ROWS[:, 0], "y": ROWS[:, 1]}

@@ -141,7 +141,7 @@ def release_for(
         check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
     generator, reproducible = generators.resolve(request.rng)
     if gate is None and not reproducible:  # those are experiments, and are marked as not private
-        warn_of_weak(priced.noise, priced.n_rows)
+        warn_of_weak(priced.noise, priced.n_rows, paid=choice is not None)
     if gate is None:
         gate = Gate(priced.noise, generator, reader, ledger=request.ledger, price=priced.price)
     else:
@@ -243,18 +243,23 @@ def _with_choice(release: Release, choice: ChosenBound) -> Release:
     )
 
 
-def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:
-    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public."""
+def warn_of_weak(guarantee: Guarantee, n_rows: int | None, paid: bool = False) -> None:
+    """Say what a guarantee means that protects hardly anyone; `n_rows` only if it is public.
+
+    Before anything is spent, or after a part of it was (`paid`).
+    """
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if epsilon > LARGE_EPSILON:
         warn(
             f"epsilon={epsilon:g} protects hardly anyone: a release may be e^{epsilon:g} times as "
             "likely with somebody's row as with another. About 1 is common, and above 10 little "
             "is left",
+            paid=paid,
         )
     if delta > LARGE_DELTA or (n_rows and delta > 1 / n_rows):
         warn(
             f"delta={delta:g} promises little: with that probability the guarantee may fail "
             "altogether, and from 1 / rows on it allows publishing somebody's row as it is. Take "
             "it far below",
+            paid=paid,
         )

@@ -397,7 +397,7 @@ def _part(whole: Guarantee, privacy: Profile, share: float) -> Guarantee:
     epsilon = replace(privacy, sensitivity_ratio=ratio).epsilon(whole.delta)
     if not epsilon:
         raise ValueError(
-            f"epsilon={whole.epsilon:g} is too small beside delta={whole.delta:g} for two releases: "
-            "take a smaller delta"
+            f"epsilon={whole.epsilon:g} is too small beside delta={whole.delta:g} for two "
+            "releases: take a smaller delta"
         )
     return replace(whole, epsilon=epsilon)
