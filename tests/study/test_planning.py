@@ -14,6 +14,7 @@ from support.helpers import refuses
 import privgram as pg
 from privgram.columns.terms import parse_one
 from privgram.planning import precision
+from privgram.planning.simulation import SimulatedFit, SimulatedFits
 from privgram.privacy import Guarantee
 from privgram.regression import RefusedError
 from privgram.study import planning
@@ -290,6 +291,22 @@ def test_plan_reads_no_rows(tmp_path):
     study = pg.Study(tmp_path / "rows.csv", bounds, epsilon=4.0, delta=1e-6)
     refuses(lambda: study.plan("y ~ x"), ValueError, r"does not say how many.*n_rows=")
     assert study.plan("y ~ x", n_rows=1000).answered is not None
+
+
+@pytest.mark.parametrize("least", [1.32, 4.0, 0.0101, 9.96])
+def test_epsilon_that_is_told_was_tried_and_is_no_less_than_asked_for(least, monkeypatch):
+    tried = []
+
+    def at(_, epsilon, rule):
+        tried.append(epsilon)
+        return SimulatedFits((SimulatedFit(("x",), np.array([1.0])),), 1)
+
+    monkeypatch.setattr(precision.FitSimulation, "at", at)
+    monkeypatch.setattr(precision.FitSimulation, "without_noise", {"x": 1.0})
+    told = precision.FitSimulation(None, None, None).least_answered(least, 10.0)
+    assert tried == [told]
+    assert least <= told <= 1.1 * least
+    assert told == float(f"{told:.2g}")
 
 
 @pytest.mark.slow

@@ -306,11 +306,11 @@ class FitSimulation:
         both = (self,) if self.if_rare is None else (self, self.if_rare)
         if not all(fits.without_noise for fits in both):  # no epsilon helps
             return None
-        while epsilon <= most:
-            tried = [fits.at(epsilon, NO_REFUSAL) for fits in both]
+        while (told := _two_digits(epsilon)) <= most:
+            tried = [fits.at(told, NO_REFUSAL) for fits in both]
             shown = _medians(tried[0]).keys() >= self.without_noise.keys()
             if shown and all(fits.answered == 1 for fits in tried):
-                return float(f"{epsilon:.2g}")
+                return told
             epsilon *= 1.5
         return None
 
@@ -410,6 +410,12 @@ def plan_precision(
         method=result.fits[-1].method if result is not None and result.mostly_answered else "",
         guessed=fits.table.guessed,
     )
+
+
+def _two_digits(x: float) -> float:
+    """The least number of two digits that is no smaller, but for rounding."""
+    unit = 10.0 ** (math.floor(math.log10(x)) - 1)
+    return float(f"{math.ceil(x / unit - 1e-9) * unit:.2g}")
 
 
 def asked(epsilon: float | None, most: float) -> str:
