@@ -118,6 +118,7 @@ NEW = {"a": [0.5, 0.2], "b": [0.1, 0.9], "g": ["v", "u"], "constructor": ["y", "
         ("z ~ a + b + g", {"family": "binomial"}),
         ("c ~ a + b + g", {"family": "poisson"}),
         ("y ~ a", {"epsilon": 0.002}),  # whose coefficient the noise hides
+        ("z ~ a", {"cov_type": "cluster", "groups": "g", "epsilon": 8.0, "family": "binomial"}),
     ],
 )
 def test_saved_fits_are_read_as_well(table, tmp_path, formula, options):

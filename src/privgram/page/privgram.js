@@ -251,8 +251,9 @@ class Fit extends Regression {
     const estimate = sum(apply(rows, this.solution), apply(matrix, this.offset)), slope = scaled(hidden, 0);
     const why = "it is for predictions alone: directions that the noise hides are shrunk";
     if (this.parameters.purpose === "prediction") return { ...refused(rows.length, why), estimate };
+    const { clusters } = this.parameters, ofRows = this.family === "gaussian" ? this.dfResid : Infinity;
     return { refusal: null, estimate, covariance, slope, curvature: slope,
-      df: this.family === "gaussian" && !isSample ? this.dfResid : Infinity };
+      df: isSample ? Infinity : clusters ? clusters.seen - 1 : ofRows };
   }
 }
 
