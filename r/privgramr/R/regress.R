@@ -40,8 +40,11 @@ read_formula <- function(formula, release) {
   target <- label_of(formula[[2]])
   parts <- sum_of(formula[[3]])
   names <- vapply(parts$added, label_of, "")
-  intercept <- !any(names == "0") && !any(parts$taken == "1")
+  taken <- vapply(parts$taken, label_of, "")
+  intercept <- !any(names == "0") && !any(taken == "1")
   names <- setdiff(names, c("0", "1"))
+  taken <- setdiff(taken, c("0", "1"))
+  places_of(release, taken) # which stops at what is no column
   if ("." %in% names) {
     factors <- levels_of(release)
     others <- setdiff(seq_along(release$names), unlist(factors))
@@ -49,7 +52,7 @@ read_formula <- function(formula, release) {
     of_target <- names(factors)[vapply(factors, function(at) target %in% release$names[at], NA)]
     names <- c(setdiff(names, "."), setdiff(every, c(target, "intercept", of_target)))
   }
-  list(target = target, features = unique(names), intercept = intercept)
+  list(target = target, features = setdiff(names, taken), intercept = intercept)
 }
 
 label_of <- function(term) {
@@ -62,15 +65,12 @@ sum_of <- function(term) {
   is_sum <- is.call(term) && as.character(term[[1]])[1] %in% c("+", "-")
   if (!is_sum) {
     if (is.call(term) && identical(term[[1]], as.name("("))) return(sum_of(term[[2]]))
-    return(list(added = list(term), taken = character()))
+    return(list(added = list(term), taken = list()))
   }
-  if (length(term) == 2) return(list(added = list(), taken = label_of(term[[2]])))
-  left <- sum_of(term[[2]])
-  if (identical(term[[1]], as.name("-"))) {
-    left$taken <- c(left$taken, label_of(term[[3]]))
-    return(left)
-  }
-  right <- sum_of(term[[3]])
+  is_less <- identical(term[[1]], as.name("-"))
+  left <- if (length(term) == 3) sum_of(term[[2]]) else list(added = list(), taken = list())
+  right <- sum_of(term[[length(term)]])
+  if (is_less) return(list(added = left$added, taken = c(left$taken, right$added)))
   list(added = c(left$added, right$added), taken = c(left$taken, right$taken))
 }
 

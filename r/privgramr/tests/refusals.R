@@ -67,6 +67,11 @@ stopifnot(is.na(predict(fit, data.frame(a = 1, sex = "x"))))
 every <- private_lm(log(wage) ~ ., release)
 stopifnot(setequal(names(coef(every)),
                    c("(Intercept)", "a", "union", "hired", "sex[m]", "code[2]", "code[other]")))
+fewer <- private_lm(log(wage) ~ . - (sex + code) - a, release)
+stopifnot(setequal(names(coef(fewer)), c("(Intercept)", "union", "hired")),
+          identical(names(coef(private_lm(log(wage) ~ +a, release))), c("(Intercept)", "a")),
+          identical(names(coef(private_lm(log(wage) ~ -1 + a, release))), "a"))
+refused(private_lm(log(wage) ~ a - nothing, release), "no column .nothing.")
 
 noise <- privgramr:::as_release(cases[["nothing but noise"]]$file)
 lost <- private_lm(y ~ ., noise)
