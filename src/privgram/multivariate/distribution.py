@@ -115,8 +115,10 @@ class Grid:
 
     @cached_property
     def reach(self) -> Vector:
-        """How far a value may be from the one it is rounded to, by step."""
+        """How far a value may be from the one it is rounded to, by step; truth values are steps."""
         at = np.arange(BRANCHES**self.depth)
+        if isinstance(self.described, Boolean):
+            return np.zeros(len(at))
         lower, upper = self.at(at - 0.5), self.at(at + 0.5)
         return np.maximum(self.values - lower, upper - self.values)
 
