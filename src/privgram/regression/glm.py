@@ -528,8 +528,11 @@ class GLMResults(SavedFit, RegressionResults):
         """
         if self.df_resid <= 0:
             raise ValueError("the rows are too few for standard errors")
-        if not (self.sampling.diagonal() >= 0).all():  # 0 between levels that the noise hides
-            raise ValueError("a variance is negative")
+        sampling = self.sampling.diagonal()
+        # Between levels that the noise hides all of the error is noise, as wide as the bounds.
+        is_hidden = (sampling == 0) & (self.noise.diagonal() >= 1)
+        if not ((sampling > 0) | is_hidden).all():
+            raise ValueError("a variance is not positive")
         assert isinstance(self.privacy, GaussianProfile)
         part = 0.01 / (self.n_rows * self.privacy.sensitivity_ratio**2)
         try:
