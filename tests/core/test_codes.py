@@ -294,6 +294,17 @@ def test_bad_blocks(coded):
         )
 
 
+@pytest.mark.parametrize("shape", [(), (4,), (4, 1), (4, 0, 1)])
+def test_rows_of_levels_alone_take_no_array_of_another_shape(shape):
+    """The width of what is no table is below that of none, also by one."""
+    total = rows.Accumulator([], [3], [(0, 0, -1, 0.5)], 1.0)
+    codes, scaling = [(np.zeros(4, int), None)], 3 * [np.zeros(0)]
+    with pytest.raises(ValueError, match=r"must have shape \(n, 0\)"):
+        total.update(np.zeros(shape), False, scaling, codes)
+    for nothing in ([], np.zeros((4, 0))):
+        assert total.update(nothing, False, scaling, codes) == -1
+
+
 @pytest.mark.parametrize("lie", [lambda c: np.repeat(c, 2)[::2], lambda c: c.astype(">i2")])
 def test_codes_are_read_however_they_lie(lie):
     plain, other = (rows.Accumulator([0], [3], [(0, 1, -1, 0.5)], 1.0) for _ in range(2))

@@ -227,6 +227,15 @@ def test_bound_is_near_the_quantile(rng, adjacency):
         assert bound <= norms[min(target + slack, len(norms) - 1)] * 2 ** (1 / 16) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.longdouble, Fraction])
+def test_quantile_of_any_type_is_that_number(rng, kind):
+    """Plain from the start: it is read as it is written, and saved with the release."""
+    auto = PrivateBound(0.5, kind(0.5))
+    assert type(auto.quantile) is float
+    assert auto == PrivateBound(0.5, 0.5)
+    assert chosen(table(rng), auto).quantile == 0.5
+
+
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     x, auto = table(rng), PrivateBound(0.8, 0.5)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)

@@ -203,7 +203,7 @@ cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) exc
         width = a.shape[1] if a.ndim == 2 else -1
         x.n = a.shape[0] if a.ndim > 0 else 0
     # Where values are scaled, the last column may be one at its limit.
-    if width != d and not (x.center != NULL and width == d - 1):
+    if width < 0 or width != d and not (x.center != NULL and width == d - 1):
         shape = f"{width} columns" if isinstance(block, list) else f"{block.shape}"
         raise ValueError(f"block must have shape (n, {d}), got {shape}")
     x.width = width
