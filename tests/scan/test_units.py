@@ -83,6 +83,15 @@ def test_rows_of_units_are_brought_together_once(form, room, monkeypatch):
                 assert bool(gathered) == (n == 0 or room < 2**20)
 
 
+def test_columns_in_another_order_are_not_taken_for_those_that_are_kept():
+    data = table() | {"b": np.arange(3000.0)}
+    bounds, source, unit = {"a": (-3, 3), "b": (0, 3000)}, CachedSource(data), pg.Unit("id", 5)
+    for names in (["a", "b"], ["b", "a"]):
+        columns = pg.Columns({name: bounds[name] for name in names})
+        made = pg.second_moment(source, columns=columns, unit=unit)
+        assert state(made) == state(pg.second_moment(data, columns=columns, unit=unit))
+
+
 @pytest.mark.parametrize("clip", ["frobenius", "trace"])
 @pytest.mark.parametrize("bound", [1.0, 3.0, 1e3])
 def test_it_is_the_sum_of_clipped_matrices(clip, bound):

@@ -120,6 +120,14 @@ def test_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
     assert decoded == [0, 1, 2]  # the second one's
 
 
+def test_columns_in_another_order_are_not_taken_for_those_that_are_kept(file):
+    bounds, source = {"a": (-9, 9), "b": (-1, 1)}, CachedSource(file, 10**6)
+    for names in (["a", "b"], ["b", "a"]):
+        columns = pg.Columns({name: bounds[name] for name in names})
+        made = pg.second_moment(source, columns=columns)
+        assert_bits(made, pg.second_moment(file, columns=columns))
+
+
 def test_tables_in_memory_are_not_kept():
     source = CachedSource(TABLE, 10**6)
     for _ in range(2):

@@ -85,7 +85,7 @@ class UnitLayout:
     def key(self) -> object:
         """What rows by unit that are kept depend on."""
         missing = self.unit.missing, self.columns is None, self.drop
-        return self.selection, self.groups, missing
+        return list(self.selection.items()), self.groups, missing  # and on the order of columns
 
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
         """Rows as records; InvalidRow at the first that may not be used."""

@@ -370,7 +370,7 @@ class CachedSource:
     def __init__(self, source: TableSource, cache_bytes: int | None = None) -> None:
         self.source = source
         self._room = min(CACHE_BYTES, int(SHARE * memory())) if cache_bytes is None else cache_bytes
-        self._select: Selection = None
+        self._asked: Any = None  # for what, in its order
         self._record: Record | None = None
         self._open_again: Callable[[], Table] | None = None
         self._of_units: tuple[Any, Record] | None = None
@@ -408,8 +408,9 @@ class CachedSource:
     ) -> Table:
         """Open the source, or what was kept of it."""
         self._open_again = partial(self.open, opener, select, by_position)
+        asked = list(select.items()) if isinstance(select, Mapping) else select
         record = self._record
-        if record is not None and self._select == select and record.whole:
+        if record is not None and self._asked == asked and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
         coders = (
@@ -428,7 +429,7 @@ class CachedSource:
             return table
         if record is not None and record.too_large:
             return table
-        self._select, self._record = select, Record(table, self._room)
+        self._asked, self._record = asked, Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
 
 
