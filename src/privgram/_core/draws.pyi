@@ -32,9 +32,6 @@ class Law:
         self, words: Words, high: NDArray[np.int64], low: NDArray[np.uint64], start: int
     ) -> tuple[int, bool, int, int, int] | None: ...
 
-# Writes step times the whole numbers nearest to (total 2^shift + noise) / 2^exponent to places of a
-# symmetric matrix.
-
 def noisy_rows(
     total: Int128,  # the lower triangle, row by row
     noise: Int128,  # right of the diagonal in the rows first, ..., stop - 1, row by row

@@ -247,7 +247,11 @@ cdef extern from *:
 
 def noisy_rows(total, noise, Py_ssize_t first, Py_ssize_t stop, int shift, int exponent,
                double step, double[:, ::1] out):  # OUT
-    """Add noise to some rows of a symmetric matrix, and round; see the stub."""
+    """Add noise to entries of a symmetric matrix right of its diagonal, in some rows, and round.
+
+    Written are step times the whole numbers nearest to (total 2^shift + noise) / 2^exponent. The
+    total is the lower triangle, row by row, and so is noise, of the rows from `first` to `stop`.
+    """
     cdef const int64_t[::1] high = total[0], noise_high = noise[0]
     cdef const uint64_t[::1] low = total[1], noise_low = noise[1]
     cdef Py_ssize_t d = out.shape[0]

@@ -75,6 +75,7 @@ cdef cnp.ndarray as_column(x):
 
 
 def log(x, double lower, double upper):
+    """Natural logarithms of a column, clamped to bounds first; of NaN NaN."""
     if not sys.float_info.min <= lower <= upper <= sys.float_info.max:
         raise ValueError("bounds of a logarithm must be positive, normal and finite")
     cdef cnp.ndarray column = as_column(x), out = np.empty_like(column)
@@ -84,6 +85,7 @@ def log(x, double lower, double upper):
 
 
 def legendre(x, double center, double inverse, Py_ssize_t degree):
+    """Legendre's polynomials 1 to `degree` of a column that is scaled and clamped to [-1, 1]."""
     if degree < 1:
         raise ValueError(f"degree must be at least 1, not {degree}")
     cdef cnp.ndarray column = as_column(x), ones = np.ones_like(column)
@@ -99,6 +101,7 @@ def legendre(x, double center, double inverse, Py_ssize_t degree):
 
 
 def product(columns, center, inverse):
+    """Product of columns, each scaled and clamped to [-1, 1] first."""
     if not len(columns) == len(center) == len(inverse) > 0:
         raise ValueError("a product is of as many columns as there are centers and inverses")
     cdef cnp.ndarray column, scaled, total = None

@@ -346,7 +346,14 @@ def check_groups(groups, other, factors):
 
 @cython.no_gc  # what is freed points to what it holds
 cdef class Accumulator:
-    """Exact sum of q q^T over clipped, quantised rows of numbers and of codes; see the stub."""
+    """Exact sum of q q^T over clipped, quantised rows of numbers and of codes, perhaps by group.
+
+    A row has its numbers at `positions_dense`, and an entry in each of `blocks`, (factor, first,
+    value, weight): at the column of its level of a factor, of which the block's first is at
+    `first`, the number of that `value`, or the weight where it is -1. `factors` are numbers of
+    levels. With `groups` there are as many sums, and one more with `other`, of all other groups. A
+    `sharer` is one to whose sums this adds: see `beside`.
+    """
 
     cdef coded t
     cdef list held  # arrays that are pointed to
@@ -433,10 +440,19 @@ cdef class Accumulator:
         return found
 
     def simd(self):
+        """Name the instruction set whose kernel this has."""
         return self.t.g.kernel.name.decode()
 
     def update(self, dense, bint drop=False, scaling=None, codes=(), values=(), group=None,
                bint leave_out=False, bint short=False):
+        """Accumulate rows; the position of the first that may not be used, or -1.
+
+        Their numbers, `dense` and then `values`, are scaled and clamped by `scaling`; of `dense`
+        the last column may be left out then, which is at its limit. `codes` of factors, and of the
+        `group`, are pairs of numbers and of what these stand for, or None. A row with NaN or of no
+        level is left out with `drop`, and one of no group with `leave_out`. `short` says that all
+        rows were clipped before. After a row that may not be used the sums are undefined.
+        """
         cdef coded_table x
         cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, bad, start, step
         cdef const double[::1] center, inverse, limit
@@ -507,6 +523,7 @@ cdef class Accumulator:
         ]
 
     def merge(self, Accumulator other):
+        """Add the rows of another of the same layout, by whatever kernel."""
         if self.layout != other.layout:
             raise ValueError(
                 "cannot merge accumulators of different layout, bound, bits or groups"
@@ -533,14 +550,17 @@ cdef class Accumulator:
             gram_settle(&self.t.g)
 
     def copy(self):
+        """Make another with the same rows."""
         new = Accumulator(*self.layout)
         new.merge(self)
         return new
 
     def stored(self):
+        """Row and column of each of the totals."""
         return stored(self.positions_dense, self.factors, self.blocks)
 
     def totals(self):
+        """Give what is kept as two words, (n,) or (slots, n), in the order of `stored`."""
         cdef Py_ssize_t n = self.t.size
         if n:
             coded_flush(&self.t)
@@ -586,6 +606,7 @@ cdef class Accumulator:
         return _restored, (self.layout, *self.totals(), Accumulator.counts(self))
 
     def int128(self):
+        """Give the sums as two words (d, d), or (slots, d, d)."""
         i, j = self.stored()
         full = []
         for values in self.totals():
@@ -601,6 +622,7 @@ cdef class Accumulator:
         self.t.g.n_dropped += np.sum(counts[1])
 
     def reset(self):
+        """Forget all rows."""
         with nogil:
             coded_reset(&self.t)
 
@@ -892,6 +914,12 @@ cdef class UnitAccumulator:
 
     def update(self, const double[:, ::1] x, const Py_ssize_t[::1] starts, bint drop=False,
                double[::1] norms=None, const int32_t[::1] codes=None):
+        """Accumulate units, whose rows begin at `starts`; the first row that is no good, or -1.
+
+        Rows with NaN are left out with `drop`. Where `norms` are given they become those of the
+        units, of which nothing is added. `codes` are of each row's group, -1 of none, in order
+        within a unit. After a row that is no good the sums are undefined.
+        """
         cdef Py_ssize_t k, row, end, last, blocks, n = x.shape[0], units = starts.shape[0], bad = -1
         cdef bint adding = norms is None
         cdef const int32_t *group = NULL
@@ -963,9 +991,11 @@ cdef class UnitAccumulator:
         return bad
 
     def counts(self):
+        """Count the units of each group, and those of none."""
         return np.array(self.units_of)
 
     def merge(self, UnitAccumulator other):
+        """Add the units of another."""
         cdef Py_ssize_t i, size = max(self.groups, 1) * self.n_columns * self.n_columns
         if self._shape() != other._shape():
             raise ValueError("cannot merge accumulators of units of different shape or bounds")
@@ -982,6 +1012,7 @@ cdef class UnitAccumulator:
         return (self.n_columns, *bounds, self.centred, self.groups)
 
     def int128(self):
+        """Give the sums as two words (d, d), or (groups, d, d)."""
         cdef Py_ssize_t i, j, k, d = self.n_columns, n = max(self.groups, 1)
         hi, lo = np.empty((n, d, d), np.int64), np.empty((n, d, d), np.uint64)
         cdef int64_t[:, :, ::1] high = hi

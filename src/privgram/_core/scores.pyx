@@ -544,12 +544,13 @@ def whole_length(int bits, Py_ssize_t d):
 def whole_rows(const double[:, ::1] x, double most):
     """Rows (n, d) shortened to `most`, as whole numbers shorter than 2^ROW_BITS; or zeros."""
     cdef Py_ssize_t n = x.shape[0], d = x.shape[1]
+    cdef int bits = ROW_BITS
     check_clip(most)
     found = np.empty((n, d))
     cdef double[:, ::1] out = found
     if n and d:
         with DefaultRounding(), nogil:
-            kept_whole(&x[0, 0], n, d, NULL, most, 24, &out[0, 0], NULL, d)
+            kept_whole(&x[0, 0], n, d, NULL, most, bits, &out[0, 0], NULL, d)
     return found
 
 
@@ -559,6 +560,7 @@ def whole_images(const double[:, ::1] products, const double[::1] scales, double
     Each is filled up with zeros to a multiple of `KEPT_WIDTH` numbers.
     """
     cdef Py_ssize_t n = products.shape[0], r = products.shape[1]
+    cdef int bits = IMAGE_BITS
     check_clip(radius)
     if scales.shape[0] != r or r < 1:
         raise ValueError("there is a scale for each number of an image")
@@ -567,7 +569,7 @@ def whole_images(const double[:, ::1] products, const double[::1] scales, double
     cdef double[::1] room = np.empty(r)
     if n:
         with DefaultRounding(), nogil:
-            kept_whole(&products[0, 0], n, r, &scales[0], radius, 15, &room[0], &out[0, 0],
+            kept_whole(&products[0, 0], n, r, &scales[0], radius, bits, &room[0], &out[0, 0],
                        out.shape[1])
     return found
 
