@@ -186,6 +186,16 @@ def test_somebody_in_several_parts_pays_for_the_sum_of_their_weights():
     refuses(lambda: one.release(one.adopt(3), 1e-3), Spent, "mixed sums")
 
 
+def test_shares_too_small_to_be_added_as_floats_are_counted():
+    """A client that draws a million of them would have had them all."""
+    one = gate_of(overlap=lambda shared: float(shared.sum()))
+    mixed = one.mix([one.adopt(moments(table_of("p"))[0], 0)], [1], 0)
+    one.release(mixed, 0.5)
+    for _ in range(4):
+        one.release(mixed, 2.0**-55)
+    assert one._budget.spent >= Fraction(1, 2) + 4 * Fraction(1, 2**55)
+
+
 # --- the ledger -----------------------------------------------------------------------
 
 
