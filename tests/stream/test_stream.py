@@ -443,6 +443,8 @@ def test_nobody_knows_how_many(study, tmp_path):
     assert made.noise.std == pytest.approx(stream.noise(26) * stream._alone.noise_std)
     assert 2.2 < stream.noise(26) < 2.9
     assert pg.Stream(study, path=stream.path).periods == 26
+    refuses(lambda: stream.noise("26"), TypeError, "period must be an integer")
+    refuses(lambda: stream.noise(0), ValueError, "of at least 1, not 0")  # there is no last one
 
 
 DIES = """

@@ -245,10 +245,10 @@ class Stream:
 
     def noise(self, period: int) -> float:
         """Noise of the sum of all up to a period, in that of one release with this guarantee."""
-        epochs = self._stream.sums(period)
-        check_integer(period, "period", 1, epochs.periods)
+        period = check_integer(period, "period", 1, self._stream.periods)
         relative = self._noise.noise_std / self._alone.noise_std
-        return relative * float(np.linalg.norm(epochs.between(0, period)))
+        weights = self._stream.sums(period).between(0, period)
+        return relative * float(np.linalg.norm(weights))
 
     def release(
         self,
