@@ -114,6 +114,9 @@ REFUSED = {
     # threads and files
     "threads zero": R(ARRAY, bound=2.0, threads=0),
     "threads a fraction": R(ARRAY, bound=2.0, threads=1.5),
+    "cache negative": R(ARRAY, bound=2.0, cache_bytes=-1),
+    "cache a text": R(ARRAY, bound=2.0, cache_bytes="1 GB"),
+    "a seed": R(iter([]), bound=2.0, rng=3),  # before the table is read, which is none
     "ledger a path": R(ARRAY, bound=2.0, ledger="budget.ledger"),
     "ledger a path, with a moment": R(MOMENT, ledger="budget.ledger"),
     "out of another kind": R(ARRAY, bound=2.0, out="release.txt"),

@@ -129,6 +129,7 @@ def release_for(
     What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
     for a share of its budget, which the request's guarantee is of; who opened it has warned.
     """
+    generator, reproducible = generators.resolve(request.rng)
     moment, reader, choice = _read(request)
     path = request.path
     priced = request.priced(moment, choice)
@@ -139,7 +140,6 @@ def release_for(
         zeros = 2 * matrices[0].n_known_zeros if gaussian else 0
         entries = len(matrices) * (moment.n_columns**2 - zeros)
         check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
-    generator, reproducible = generators.resolve(request.rng)
     if gate is None and not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows, paid=choice is not None)
     if gate is None:

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import set_fields
+from privgram._base.numbers import check_integer, set_fields
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
 from privgram.disclosure.norm_bound import BoundSelection, check_size
@@ -166,6 +166,8 @@ class ReleaseRequest(ReleaseOptions):
                 "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())"
             )
         set_fields(self, chosen=named(self.mechanism))
+        if self.cache_bytes is not None:
+            set_fields(self, cache_bytes=check_integer(self.cache_bytes, "cache_bytes", 0))
         check_ledger(self.ledger)
         ledger = None if self.ledger is None else self.ledger.path
         RELEASE_FORMAT.check_out(self.path, ledger=ledger)

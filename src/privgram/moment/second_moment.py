@@ -240,6 +240,8 @@ class SecondMoment(MomentBase):
         columns: Columns | None = None,
     ) -> None:
         if columns is not None:
+            if not isinstance(columns, Columns):
+                raise TypeError(f"columns is a pg.Columns, not {type(columns).__name__}")
             columns = columns.settled(None)  # as in a pass
             if n_columns != len(columns):
                 raise ValueError(f"n_columns is {n_columns} and Columns has {len(columns)}")
