@@ -269,6 +269,18 @@ def test_least_delta_is_as_good_as_any(rng, tmp_path, composition):
     assert [entry.epsilon for entry in ledger.entries] == [0.2, 0.2]
 
 
+@pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-13), (100.0, 1e-6), (1.0, 0.0)])
+def test_choice_is_paid_for_where_grids_of_losses_end(rng, tmp_path, epsilon, delta):
+    ledger = pg.Ledger(tmp_path / "study.ledger", 200.0, 1e-3)
+    asked = {"epsilon": epsilon, "delta": delta, "bound": PrivateBound(0.5), "ledger": ledger}
+    mechanism = pg.AnalyzeGauss() if delta else pg.MatrixLaplace()
+    pg.release(table(rng), mechanism=mechanism, **asked)
+    assert [(entry.epsilon, entry.delta) for entry in ledger.entries] == [
+        (0.5, 0.0),
+        (epsilon, delta),
+    ]
+
+
 @pytest.mark.parametrize("form", [".json", ".npz"])
 def test_release_counts_its_bound(rng, tmp_path, form):
     x, auto = table(rng), PrivateBound(0.5, 0.5)

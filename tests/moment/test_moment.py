@@ -261,7 +261,7 @@ def test_constructor_refuses(arguments, error, text):
 def test_constructor_compares_columns():
     columns = Columns({"a": (0, 1)}, intercept=True)
     refuses(lambda: SecondMoment(1, 1.0, columns=columns), ValueError, "Columns has 2")
-    refuses(lambda: SecondMoment(2, 1.0, columns={"x": (0, 1)}), TypeError, "a pg.Columns, not dict")
+    refuses(lambda: SecondMoment(2, 1.0, columns={"x": (0, 1)}), TypeError, "pg.Columns, not dict")
     with pytest.raises(ValueError, match="different columns"):
         SecondMoment(2, 1.0, ["x", "y"], columns=columns)
 
