@@ -222,7 +222,7 @@ def test_infinitesimal_epsilon_is_refused_not_wrapped(moment):
 def test_feasible_is_the_projection():
     """No feasible matrix is nearer: (M - P) is at most orthogonal to X - P, for every such X."""
     rng = np.random.default_rng(3)
-    for n_rows in (1, 5, 60, None):
+    for n_rows in (0, 1, 5, 60, None):
         noise = AnalyzeGauss().calibrate(4, 1.3, 1.0, 1e-6, n_rows=n_rows)
         most = math.inf if n_rows is None else n_rows * 1.3**2
         for _ in range(20):
@@ -239,6 +239,16 @@ def test_feasible_is_the_projection():
                     other *= min(most, 100.0) * rng.uniform() / np.trace(other)
                 slope = np.sum((matrix - nearest) * (other - nearest))
                 assert slope <= 1e-9 * np.linalg.norm(matrix) ** 2
+
+
+@pytest.mark.parametrize("kind", [AnalyzeGauss, MatrixLaplace])
+def test_what_is_drawn_of_no_rows_is_repaired_to_no_rows(kind):
+    """Also where rows are too few to be told from none beside the noise."""
+    for epsilon, row in ((1.0, np.zeros((0, 2))), (1e-17, np.ones((1, 2)))):
+        moment = pg.second_moment(row, bound=2.0)
+        release = pg.release(moment, None, epsilon, 1e-6, mechanism=kind(repair="feasible"))
+        assert np.abs(release.matrix).max() <= 4.0
+        assert release.parameters["moved"] > 0
 
 
 def test_feasible_keeps_what_is_feasible():

@@ -89,7 +89,7 @@ def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
         # All less by the same, where that leaves them above 0: the projection on a simplex.
         falling = values[::-1]
         less = (np.cumsum(falling) - most) / np.arange(1, len(values) + 1)
-        feasible_values = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
+        feasible_values = np.maximum(values - less[np.flatnonzero(falling >= less)[-1]], 0.0)
     if np.array_equal(feasible_values, values):
         return matrix, 0.0
     nearest = (vectors * feasible_values) @ vectors.T
