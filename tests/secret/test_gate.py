@@ -225,6 +225,16 @@ def test_gate_of_another_price_than_its_noises_is_refused(ledger):
             Gate(noise, np.random.default_rng(0), ledger=ledger, price=price)
 
 
+def test_noise_that_is_too_small_to_be_drawn_opens_no_gate():
+    noise = noise_of()
+    least = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=gate.MOST_MU))
+    one = gate_of(noise=least)
+    counts = np.arange(1000)
+    assert one.release(one.adopt(counts), 1.0).values == pytest.approx(counts, abs=1e-9)
+    less = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=2 * gate.MOST_MU))
+    refuses(lambda: gate_of(noise=less), ValueError, "no noise as small as that")
+
+
 def test_nothing_is_drawn_that_the_ledger_has_no_room_for(ledger):
     part = replace(noise_of().privacy, sensitivity_ratio=0.9 * gate_of().mu(1.0))
     ledger.spend(0.9, 1e-6, adjacency="replace", unit="", privacy=part)
