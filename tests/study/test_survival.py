@@ -286,6 +286,16 @@ def test_row_whose_times_cannot_be_used_is_missing_and_changes_no_other(odd):
     assert not study.entries
 
 
+def test_row_that_is_nobodys_is_named_and_not_its_piece():
+    table = made(120)
+    table["who"] = np.array([f"p{i}" for i in range(120)], object)
+    table["who"][[50, 70]] = None
+    study = pg.Study(table, COLUMNS, epsilon=1.0, delta=1e-5, unit=pg.Unit("who", max_rows=1))
+    with pytest.raises(ValueError, match="row 50 has no unit"):
+        study.regress(COX, epsilon=1.0, cuts=CUTS)
+    assert not study.entries
+
+
 EXTREME = [
     {"start": 0.0, "time": 3.0, "event": 1, "x": 1.0, "g": "b"},
     {"start": 0.0, "time": 3.0, "event": 0, "x": -1e308, "g": "a"},

@@ -276,6 +276,14 @@ class Gatherer:
 
     def feed(self, block: list[Any]) -> int:
         """Take every row of a block, whose last column holds the units; return their number."""
+        try:
+            n_rows = self._feed(block)
+        except InvalidRow as error:
+            raise block.blames(error) if isinstance(block, PieceBlock) else error from None
+        return block.n_rows if isinstance(block, PieceBlock) else n_rows
+
+    def _feed(self, block: list[Any]) -> int:
+        """Take rows, or pieces of rows."""
         *parts, units = block
         key = units if isinstance(units, Keys) else keys_of(units)
         n_rows, present = len(key), None
@@ -284,8 +292,6 @@ class Gatherer:
                 raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
             present = np.flatnonzero(~key.missing)
             key, parts = key[present], [part[present] for part in parts]
-        if not len(key):
-            return n_rows
         bad: list[tuple[int, str]] = []
         for rows, some in key.by_kind():
             of_kind = parts if len(rows) == len(key) else [part[rows] for part in parts]
@@ -295,9 +301,8 @@ class Gatherer:
                 row = int(rows[error.row])
                 bad.append((row if present is None else int(present[row]), error.problem))
         if bad:
-            first = InvalidRow(*min(bad))
-            raise block.blames(first) if isinstance(block, PieceBlock) else first
-        return block.n_rows if isinstance(block, PieceBlock) else n_rows
+            raise InvalidRow(*min(bad))
+        return n_rows
 
     def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
         self.store.records[records["key"].dtype.kind == "S"] = records.dtype
