@@ -116,6 +116,25 @@ def test_parts_of_one_reading_are_no_parts_of_another():
     other.release(other.adopt(q, "learnt"), 0.5)
 
 
+def test_rows_that_were_counted_with_others_are_no_sum_of_a_part():
+    """Those of all rows, as of each part, would leave twice for what one of them pays."""
+    table = np.append(np.ones((4, 2)), [[0.0], [1.0], [-1.0], [-2.0]], axis=1)  # two are held out
+
+    def read(new):
+        (made := new(3)).update(table)
+        return made
+
+    one = gate_of("add-remove", read)
+    learner = Learner(np.zeros((2, 2)))
+    learnt, held = one.read(
+        KeptImage(np.eye(2), np.ones(2), 1.0, 1.0), Scores(learner), HeldOut(learner)
+    )
+    parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q", "q")))]
+    for total in (learnt, held, one.mix(parts, [1, 1, 0], 0)):
+        refuses(lambda total=total: total.rows, TypeError, "not counted without others")
+    assert [integers(part.rows) for part in parts] == [[1], [2], [0]]
+
+
 @pytest.mark.parametrize("kind", ["a moment", "a mixture", "rows", "a class of its own"])
 def test_kinds_that_no_sweep_makes_are_not_read(kind):
     """Or a client would state by how much they move."""
