@@ -184,6 +184,19 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
             one.mix(parts, weights, 0)
 
 
+def test_parts_of_two_readings_are_not_mixed():
+    """Whoever is in both would move the mixture by both weights, and pay for the larger."""
+    one = gate_of("add-remove")
+    other = one.on(None)
+    p, q = moments(table_of("p"))[0], moments(table_of("q"))[1]
+    for sums in ([one.adopt(p, 0), other.adopt(q, 1)], [other.adopt(p, 0), one.adopt(q, 1)]):
+        for door in (one, other):
+            with pytest.raises(TypeError, match="of one reading"):
+                door.mix(sums, [1, 1], 0)
+    one.release(other.mix([one.adopt(p, 0), one.adopt(q, 1)], [1, 1], 0), 0.5)
+    assert one._budget.parts == {(0, 0): Fraction(1, 2), (0, 1): Fraction(1, 2)}
+
+
 def test_gate_that_goes_on_counts_what_was_drawn_before():
     drawn, one, again = np.array([[3, 1], [1, 3]]), gate_of(), gate_of()
     parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q"))[:2])]

@@ -221,6 +221,24 @@ def test_weights_of_a_mixture_that_lie_are_paid_as_they_are_added():
     assert one.spent == 0.25
 
 
+def test_sums_of_a_mixture_are_those_that_were_looked_at():
+    """A list that has parts 0 and 1 while it is looked at, and then the first one twice."""
+    one = gate_of()
+    first, second = one.adopt(moment_of("p"), 0), one.adopt(moment_of("q", "q"), 1)
+
+    class Turns(list):
+        asked = 0
+
+        def __iter__(self):
+            self.asked += 1
+            return iter([first, second] if self.asked == 1 else [first, first])
+
+    mixed = one.mix(Turns([first, second]), [1, 1], 0)
+    assert integers(mixed) == [
+        sum(both) for both in zip(*map(integers, (first, second)), strict=True)
+    ]
+
+
 # --- one that looks -------------------------------------------------------------------------------
 
 
