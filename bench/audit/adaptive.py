@@ -100,7 +100,7 @@ class Twins:
         [(released, std)] = drawn
         rows = isinstance(total.kind, Rows) and id(total) not in self._theirs
         other = self._other.adopt(self._moment).rows if rows else self._theirs[id(total)]
-        ours, theirs = (_numbers(gate.exact(one)) for one in (total, other))
+        ours, theirs = (_numbers(gate._exact(one)) for one in (total, other))
         weights = np.full(len(ours), 0.5)
         if isinstance(total.kind, Outer):
             i, j = np.tril_indices(total.kind.size)

@@ -324,7 +324,7 @@ def test_child_of_a_fork_draws_and_settles_nothing(ledger):
     pid = os.fork()
     if pid == 0:
         refused, gate.noisy_sums = 0, None  # what is not even called
-        for use in (lambda: one.release(one.adopt(3), 0.1), one.stop, lambda: one.again(None)):
+        for use in (lambda: one.release(one.adopt(3), 0.1), one.stop, lambda: one._again(None)):
             try:
                 use()
             except RuntimeError:
@@ -373,10 +373,10 @@ def test_table_that_cannot_be_read_costs_nothing_and_has_one_text_after_a_draw(l
     for error in (KeyError("a"), OSError(2, "b"), None):  # the last is of another number of rows
         reader.error = error
         with pytest.raises(UnreadError) as raised:
-            one.again(None)
+            one._again(None)
         said.add(str(raised.value))
     with pytest.raises(UnreadError) as raised:
-        one.on(None).again(None)
+        one.on(None)._again(None)
     assert said == {str(raised.value)}
 
 

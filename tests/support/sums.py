@@ -3,11 +3,11 @@
 import numpy as np
 
 from privgram.exact import int128
-from privgram.secret.gate import Sum, exact
+from privgram.secret.gate import Sum, _exact
 
 
 def integers(total: Sum) -> list[int]:
     """Python's integers; of a matrix its lower triangle, row by row."""
-    found = exact(total)
+    found = _exact(total)
     whole = int128.to_integers(found) if isinstance(found, tuple) else np.asarray(found)
     return list(whole.reshape(-1).tolist())
