@@ -581,6 +581,17 @@ def test_places_that_lie_are_paid_as_they_are_added():
     refuses(lambda: one.mix([one.adopt(moment_of("p"), 0)], [1], -1), ValueError, "not negative")
 
 
+@pytest.mark.parametrize("share", [-0.25, math.nan, math.inf])
+def test_what_was_drawn_before_is_counted_exactly_or_refused(share):
+    one = gate_of()
+    one.resume(np.array([[1.0]]), 0.0, 0.25)  # as floats, small shares after it would be lost
+    assert one._budget.parts == {(0, 0): Fraction(1, 4)}
+    assert all(type(each) is Fraction for each in one._budget.parts.values())
+    with pytest.raises((ValueError, OverflowError)):
+        one.resume(np.array([[1]]), 0, share)
+    assert one.spent == 0.25
+
+
 def test_a_part_that_is_another_one_each_time_is_refused():
     class Part:
         def __hash__(self):
