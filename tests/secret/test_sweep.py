@@ -103,6 +103,16 @@ def rows_of(rng):
     )
 
 
+@pytest.mark.slow
+def test_unit_of_more_rows_than_fit_adds_nothing_and_is_no_error():
+    """Or whether a reading fails, after the first draw, would tell that there is one."""
+    image, kind = Image(np.eye(1), 1.0), Outer(Model.features(1), 1.0, "squares")
+    x, starts = np.full((2**22 + 5, 1), 0.5), [0, 3, 2**22 + 3]
+    [total] = totals(image, [kind], x, starts)
+    [others] = totals(image, [kind], x[:5], [0, 3])
+    assert integers(total) == integers(others)
+
+
 def units_of(rng):
     """Of one row, of many, and of many of which one is odd."""
     rows = rows_of(rng)
