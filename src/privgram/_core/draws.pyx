@@ -249,8 +249,9 @@ def noisy_rows(total, noise, Py_ssize_t first, Py_ssize_t stop, int shift, int e
                double step, double[:, ::1] out):  # OUT
     """Add noise to entries of a symmetric matrix right of its diagonal, in some rows, and round.
 
-    Written are step times the whole numbers nearest to (total 2^shift + noise) / 2^exponent. The
-    total is the lower triangle, row by row, and so is noise, of the rows from `first` to `stop`.
+    Written are step times the whole numbers nearest to (total 2^shift + noise) / 2^exponent. Of the
+    total there is the lower triangle, and of noise what is right of the diagonal in the rows from
+    `first` to `stop`, both row by row.
     """
     cdef const int64_t[::1] high = total[0], noise_high = noise[0]
     cdef const uint64_t[::1] low = total[1], noise_low = noise[1]
