@@ -107,6 +107,17 @@ def test_each_error_has_its_status(folder, monkeypatch, error, status):
     assert err.count("\n") == 1
 
 
+def test_note_of_an_error_is_printed_beside_it(folder, monkeypatch):
+    def fails(path):
+        error = OSError(28, "No space left on device", "it.json")
+        error.add_note("epsilon=0.1 is spent")
+        raise error
+
+    monkeypatch.setattr(pg, "load", fails)
+    _, _, err = run("page", "gram.json", "--out", "page.html")
+    assert err == "privgram: it.json: No space left on device. epsilon=0.1 is spent\n"
+
+
 @pytest.mark.slow
 def test_study_and_a_release_print_the_same_json(folder):
     status, out, err = run(*ASK, "0.5", "--json", "--alpha", "0.1", "--out", "fit.json")

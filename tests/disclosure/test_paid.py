@@ -3,6 +3,7 @@
 import math
 import os
 import warnings
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -117,6 +118,68 @@ def test_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):
     with pytest.raises(ValueError, match="no rows when it was opened again"):
         pg.release(OneIterator(), ["x", "y"], mechanism=pg.AnalyzeGauss(), **given)
     assert ledger.entries == ()
+
+
+def test_bound_is_not_chosen_for_a_target_that_is_no_column(tmp_path):
+    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
+    given = {"epsilon": 0.5, "delta": 1e-7, "bound": pg.PrivateBound(0.1), "ledger": ledger}
+    mechanism = pg.AdaptiveGaussian(target="z")
+    with pytest.raises(ValueError, match="'z' is no column of the release, which are x, y;"):
+        pg.release(TABLE, ["x", "y"], mechanism=mechanism, **given)
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("columns", [None, pg.Columns({"x": (0, 10), "y": (-5, 30)})])
+def test_bound_is_not_chosen_for_a_release_that_finds_no_room(columns, tmp_path, monkeypatch):
+    def full(handle, start, size):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
+    given = {"epsilon": 0.5, "delta": 1e-7, "bound": pg.PrivateBound(0.1), "ledger": ledger}
+    table = {"x": TABLE["x"], "y": TABLE["y"]}
+    refuses(lambda: pg.release(table, columns, out=tmp_path / "it.json", **given), OSError, "space")
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [("table", OSError), ("room", OSError), ("ledger", pg.BudgetExceeded)],
+)
+def test_error_after_the_choice_of_a_bound_says_what_was_paid_and_chosen(
+    fault, error, tmp_path, monkeypatch
+):
+    from privgram.ledger import Ledger
+
+    real = Ledger.reserve
+    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6, composition="basic")
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    def reserve(self, price):
+        """Enter the choice; and then the disk is full, or somebody else has the rest."""
+        entry = real(self, price)
+        if fault == "room":
+            monkeypatch.setattr("privgram.disclosure.release.check_room", broken)
+        elif fault == "ledger":
+            profile = pg.privacy.BoundedRangeProfile(1.5, "replace")
+            real(self, replace(price, epsilon=1.5, privacy=profile))
+        return entry
+
+    monkeypatch.setattr(Ledger, "reserve", reserve)
+    table = Breaking(2, OSError(5, "Input/output error")) if fault == "table" else TABLE
+    given = {"epsilon": 0.5, "delta": 1e-7, "bound": pg.PrivateBound(0.1), "ledger": ledger}
+    given |= {"cache_bytes": 0, "mechanism": "analyze-gauss", "out": tmp_path / "it.json"}
+    with pytest.raises(error) as caught:
+        pg.release(table, ["x", "y"], **given)
+    assert ledger.entries[0].epsilon == 0.1
+    [note] = caught.value.__notes__
+    said, _, bound = note.partition("which is ")
+    assert said == "epsilon=0.1 is spent on the choice of the bound, "
+    monkeypatch.undo()
+    again = pg.release(TABLE, ["x", "y"], 0.5, 1e-7, bound=float(bound.partition(":")[0]))
+    assert 1 < again.bound < 40
 
 
 CHANGES = {

@@ -159,6 +159,11 @@ def _log_on_terminal() -> Iterator[None]:
 
 
 def _describe(error: Exception) -> str:
+    """An error in words, with what was noted of it later."""
+    return ". ".join([_of_its_own(error), *getattr(error, "__notes__", ())])
+
+
+def _of_its_own(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
         return where + error.strerror

@@ -92,7 +92,8 @@ class BoundSelection:
         total: NormCounts
         unit, scaling = self.scan.unit, self.scan.scaling
         if unit is None:
-            total, _ = accumulate(self.scan, lambda d: NormCounts(d, self.grid))
+            total, names = accumulate(self.scan, lambda d: NormCounts(d, self.grid))
+            total.names = names
             return total
         top = float(self.grid[-1])
         row_bound = min(self.scan.row_bound, top)
@@ -150,11 +151,13 @@ class NormCounts(BlockAccumulator):
     """How many rows have norms in each interval of an increasing grid, as a pass accumulates them.
 
     Interval i ends at grid[i], which it includes; the first one begins at zero, and the last takes
-    all longer rows. `n_rows` counts rows that are left out, too.
+    all longer rows. `n_rows` counts rows that are left out, too. `names` are the table's, once
+    all of it is counted.
     """
 
     sums = ("counts", "n_rows")
     n_dropped = 0  # counted among the others
+    names: tuple[str, ...] | None = None
 
     def __init__(self, n_columns: int, grid: NDArray[np.float64]) -> None:
         self.n_columns = n_columns

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -13,6 +15,7 @@ from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
+from privgram.columns.structure import zeros
 from privgram.disclosure import samplers
 from privgram.disclosure.request import (
     BYTES_OF_ENTRY,
@@ -21,7 +24,7 @@ from privgram.disclosure.request import (
     ReleaseRequest,
     TableRelease,
 )
-from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, taken
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, Mechanism, taken
 from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
@@ -34,6 +37,8 @@ from privgram.secret.gate import Gate
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from privgram.columns import Columns
     from privgram.disclosure.norm_bound import NormCounts
     from privgram.mechanisms.norm_bound import ChosenBound
@@ -82,7 +87,8 @@ def release(request: TableRelease) -> Release | Releases:
         If there is no mechanism of that name, a guarantee cannot be met or paid for, or as in
         `second_moment`. Nothing is spent then.
     OSError
-        If the table cannot be read, or the ledger or `out` written.
+        If the table cannot be read, or the ledger or `out` written. What the choice of a
+        `PrivateBound` has cost by then, and which it is, is a note of the error.
 
     Warns
     -----
@@ -129,17 +135,29 @@ def release_for(
     What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
     for a share of its budget, which the request's guarantee is of; who opened it has warned.
     """
-    generator, reproducible = generators.resolve(request.rng)
-    moment, reader, choice = _read(request)
-    path = request.path
+    noise = generators.resolve(request.rng)  # which refuses what is no generator
+    scan, choice = _bounded(request)
+    with _telling(choice):
+        return _released(request, scan, choice, noise, answer, gate, share)
+
+
+def _released(
+    request: ReleaseRequest,
+    scan: ScanRequest | None,
+    choice: ChosenBound | None,
+    noise: tuple[np.random.Generator, bool],
+    answer: Callable[[Any], Any],
+    gate: Gate | None,
+    share: float,
+) -> Any:
+    """Release by a bound that is settled."""
+    moment, reader = _read(request, scan)
     priced = request.priced(moment, choice)
-    if path is not None:  # once more, after the pass, for what is spent now
-        matrices = moment.values() if isinstance(moment, SecondMoments) else [moment]
-        # Known zeros, which Gaussian noise leaves, are not saved.
-        gaussian = isinstance(priced.mechanism, AnalyzeGauss | AdaptiveGaussian)
-        zeros = 2 * matrices[0].n_known_zeros if gaussian else 0
-        entries = len(matrices) * (moment.n_columns**2 - zeros)
-        check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
+    matrices = moment.values() if isinstance(moment, SecondMoments) else [moment]
+    # Once more, after the pass, for what is spent now.
+    n_zeros = matrices[0].n_known_zeros
+    _check_room(request, priced.mechanism, len(matrices), moment.n_columns, n_zeros)
+    generator, reproducible = noise
     if gate is None and not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows, paid=choice is not None)
     if gate is None:
@@ -156,35 +174,73 @@ def release_for(
             method = taken(drawn.parameters, request.reason)
             drawn = replace(drawn, parameters=drawn.parameters | method)
     made = answer(drawn)
-    if path is not None:
-        save_paid(made.save, path)
+    if request.path is not None:
+        save_paid(made.save, request.path)
     return made
 
 
-def _read(
-    request: ReleaseRequest,
-) -> tuple[SecondMoment | SecondMoments, Any, ChosenBound | None]:
-    """The second moment of a table or of its groups, what reads it again, and a bound it chose."""
+def _bounded(request: ReleaseRequest) -> tuple[ScanRequest | None, ChosenBound | None]:
+    """How the table is read, by a bound that it chose where that is asked for, and the choice.
+
+    The choice is paid for here, after all that can be refused before the table is summed.
+    """
     scan, choice = request.scan, request.choice
-    if isinstance(request.source, SecondMoment | SecondMoments):
-        return request.source, None, None
+    if choice is None:
+        return scan, None
     assert scan is not None
-    chosen = None
-    if choice is not None:
-        counts = choice.count()
-        _check_same(scan, counts)
-        if scan.scaling is None:  # else it was checked before the pass
-            request.check_price(counts.n_columns, choice.grid[0])
-        chosen = choice.draw(counts, request.rng, request.ledger)
-        if scan.unit is None:
-            scan = replace(scan, bound=chosen.bound)
-        else:
-            scan = replace(scan, unit=scan.unit.bounded(chosen.bound))
+    counts = choice.count()
+    _check_same(scan, counts)
+    if scan.scaling is None:  # else it was checked before the pass
+        if isinstance(scan.source, CachedSource):  # on a cluster there are no names yet
+            request.check_names(names_of(counts))
+        request.check_price(counts.n_columns, choice.grid[0])
+    blocks = () if scan.scaling is None else zeros(scan.scaling.layout)
+    n_zeros = sum(math.comb(len(block), 2) for block in blocks)
+    n_groups = 1 if scan.groups is None else len(scan.groups)
+    _check_room(request, request.planned, n_groups, counts.n_columns, n_zeros)
+    chosen = choice.draw(counts, request.rng, request.ledger)
+    if scan.unit is None:
+        return replace(scan, bound=chosen.bound), chosen
+    return replace(scan, unit=scan.unit.bounded(chosen.bound)), chosen
+
+
+@contextmanager
+def _telling(choice: ChosenBound | None) -> Iterator[None]:
+    """Have an error say of a bound's choice that it is paid for, and what it is."""
+    try:
+        yield
+    except Exception as error:
+        if choice is not None:
+            error.add_note(
+                f"epsilon={choice.price.epsilon:g} is spent on the choice of the bound, which is "
+                f"{choice.bound!r}: with that as the bound the release costs its own epsilon alone"
+            )
+        raise
+
+
+def _read(
+    request: ReleaseRequest, scan: ScanRequest | None
+) -> tuple[SecondMoment | SecondMoments, Any]:
+    """The second moment of a table or of its groups, and what reads it again."""
+    if isinstance(request.source, SecondMoment | SecondMoments):
+        return request.source, None
+    assert scan is not None
     total = total_of(scan)
     if not request.rereads:
-        return total, None, chosen
+        return total, None
     _check_same(scan, total)
-    return total, lambda new: accumulate(scan, new)[0], chosen
+    return total, lambda new: accumulate(scan, new)[0]
+
+
+def _check_room(
+    request: ReleaseRequest, mechanism: Mechanism, n_matrices: int, n_columns: int, n_zeros: int
+) -> None:
+    """See that there is room for what is saved of matrices, with so many zeros in a triangle."""
+    if request.path is not None:
+        # Known zeros, which Gaussian noise leaves, are not saved.
+        gaussian = isinstance(mechanism, AnalyzeGauss | AdaptiveGaussian)
+        entries = n_matrices * (n_columns**2 - (2 * n_zeros if gaussian else 0))
+        check_room(request.path, entries * BYTES_OF_ENTRY[request.path.suffix])
 
 
 def _check_same(scan: ScanRequest, read: SecondMoment | SecondMoments | NormCounts) -> None:
