@@ -207,6 +207,32 @@ def test_guide_lists_every_status():
     assert sorted(map(int, listed)) == sorted(Status)
 
 
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        ("regress", "study.toml", "y ~ x"),
+        ("summarize", "study.toml", "x"),
+        ("release", "study.toml", "--out", "it.json"),
+    ],
+    ids=lambda ask: ask[0],
+)
+def test_answer_is_printed_though_the_ledger_cannot_be_read_after_it(
+    folder, monkeypatch, ask, as_json
+):
+    def gone(study):
+        raise OSError(116, "Stale file handle")
+
+    monkeypatch.setattr(pg.Study, "remaining", gone)
+    status, out, err = run(*ask, "--epsilon", "0.5", *["--json"] * as_json)
+    assert status == Status.ANSWERED
+    if as_json:
+        assert json.loads(out)["remaining"] is None
+    else:
+        assert out.endswith("epsilon=0.5; what is left is not known\n")
+    assert "what is left of the budget cannot be told: [Errno 116] Stale file handle" in err
+
+
 def test_traceback_is_shown_on_request(folder, monkeypatch):
     monkeypatch.setitem(os.environ, "PRIVGRAM_TRACEBACK", "1")
     done = CliRunner().invoke(program, ["info", "nowhere.json"])

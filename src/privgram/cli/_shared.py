@@ -20,7 +20,7 @@ from rich.table import Table
 
 import privgram as pg
 from privgram._base.options import Option, options_of
-from privgram._base.text import listed, shown
+from privgram._base.text import listed, shown, warn
 from privgram.cli._status import Status
 from privgram.regression.inference import rows_behind
 from privgram.releases.groups import Releases
@@ -28,6 +28,7 @@ from privgram.study.options import RegressRequest
 
 if TYPE_CHECKING:
     from privgram.regression import RegressionResults
+    from privgram.study import Study
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -234,6 +235,20 @@ def print_fit(
     finite = np.isfinite
     expected = penalised and finite(np.asarray(fit.params)).all()
     return Status.REFUSED if fit.refusal is not None and not expected else Status.ANSWERED
+
+
+def left_of(study: Study) -> tuple[float | None, str]:
+    """What is left of the budget once an answer is paid for: the number, and in words.
+
+    A ledger that cannot be read just then is warned of, for the answer is to be printed all the
+    same.
+    """
+    try:
+        left = study.remaining()
+    except Exception as error:
+        warn(f"what is left of the budget cannot be told: {error}", paid=True)
+        return None, "what is left is not known"
+    return left, f"{left:.4g} are left"
 
 
 #: A comma after which no bracket closes before another opens.

@@ -15,6 +15,7 @@ from privgram.cli._shared import (
     command,
     grouped,
     json_option,
+    left_of,
     on_command_line,
     open_release,
     options_from,
@@ -105,10 +106,10 @@ def _of_study(
         raise click.UsageError("a study is asked by a FORMULA, such as 'wage ~ age'")
     study = load_study(file, options["out"], options.pop("force"))
     fit = study.regress(formula, **options)
-    left = study.remaining()
+    left, said = left_of(study)
     status = print_fit(fit, alpha, as_json, remaining=left)
     if not as_json:
-        print_lines(f"epsilon={fit.epsilon:g}; {left:.4g} are left")
+        print_lines(f"epsilon={fit.epsilon:g}; {said}")
     return status
 
 

@@ -16,6 +16,7 @@ from privgram.cli._shared import (
     delta_option,
     facts,
     json_option,
+    left_of,
     print_json,
     print_lines,
     spending,
@@ -69,7 +70,7 @@ def release(
     size = {"rows": release.n_rows} if unit is None else {"units": release.n_units}
     whose = {} if unit is None else {"unit": unit.name}
     report |= {"columns": list(release.names)} | whose | size | contents(release)
-    left = table.remaining()
+    left, said = left_of(table)
     if as_json:
         print_json(report | {"remaining": left})
         return
@@ -77,4 +78,4 @@ def release(
     lines |= {f"  {name}": value for name, value in release.parameters.items()}
     del lines["parameters"]
     console().print(facts(lines))
-    print_lines(f"epsilon={release.epsilon:g}; {left:.4g} are left")
+    print_lines(f"epsilon={release.epsilon:g}; {said}")

@@ -16,6 +16,7 @@ from privgram.cli._shared import (
     command,
     delta_option,
     json_option,
+    left_of,
     on_command_line,
     print_json,
     print_lines,
@@ -83,31 +84,36 @@ def summarize(
             found = study.summarize(column, by=factors, statistics=names, q=parts, **options)
         else:
             found = study.histogram(column, by=factors, bins=bins, **options)
-        more = {"remaining": study.remaining()}
+        left, said = left_of(study)
+        more = {"remaining": left}
     else:
         for name in on_command_line(OF_STUDY):
             raise click.UsageError(f"--{name} is of a study, and {file} is none")
         if column is not None:
             raise click.UsageError(f"{file} is of one column: leave out {column}")
-        found, more = pg.load(file), {}
+        found, said, more = pg.load(file), None, {}
         if not isinstance(found, DistributionResults | HistogramResults):
             raise click.UsageError(f"{file} holds no summary of a column")
         if isinstance(found, DistributionResults):
             found = replace(found, q=parts) if bins is None else found.histogram(bins)
         elif bins is not None:
             raise click.UsageError(f"the bins of {file} are counted: leave out --bins")
-    _print(found, alpha, as_json, more)
+    _print(found, alpha, as_json, said, more)
     hidden = len(found.hidden) == len(found.groups)
     return Status.REFUSED if hidden else Status.ANSWERED
 
 
 def _print(
-    found: DistributionResults | HistogramResults, alpha: float, as_json: bool, more: dict[str, Any]
+    found: DistributionResults | HistogramResults,
+    alpha: float,
+    as_json: bool,
+    said: str | None,
+    more: dict[str, Any],
 ) -> None:
     if not as_json:
         print_lines(found.text(alpha))
-        if more:
-            print_lines(f"{more['remaining']:.4g} of epsilon are left")
+        if said is not None:
+            print_lines(f"epsilon={found.epsilon:g}; {said}")
         return
     numbers = found.heads(alpha)
     guarantee = {"epsilon": found.epsilon, "delta": found.delta, "alpha": alpha}
