@@ -613,7 +613,8 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
     if not laws:
         raise ValueError("there is nothing to add up")
     first = laws[0]
-    alike = all(type(law) is type(first) and _fixed(law) == _fixed(first) for law in laws)
+    of_kind = all(type(law) is type(first) for law in laws)
+    alike = of_kind and all(_fixed(law) == _fixed(first) for law in laws)
 
     def each(name: str) -> list[Any]:
         return [getattr(law, name) for law in laws]
@@ -625,6 +626,12 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
         return replace(first, base=added_up(each("base")))  # type: ignore[arg-type]
     if alike and first.adding:
         return replace(first, **{name: sum(each(name)) for name in first.adding})
+    if of_kind and first.adding:
+        raise ValueError(
+            "the noise of the releases has several scales, and only Gaussian noise adds up then: "
+            "release all tables at one epsilon, delta and bound, or with "
+            "mechanism=pg.AnalyzeGauss()"
+        )
     raise ValueError(
         "releases add up if the noise of each is added to its second moment, by one mechanism: "
         "AnalyzeGauss or MatrixLaplace. The default takes several rounds: release each "

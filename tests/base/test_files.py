@@ -23,7 +23,7 @@ def never(*_):
     time.sleep(600)
 
 os.replace = never
-files.write_atomically(Path(sys.argv[1]), b"secret", files.SECRET)
+files.write_atomically(Path(sys.argv[1]), b"secret")
 """
 
 

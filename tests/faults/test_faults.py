@@ -281,8 +281,8 @@ def test_files_are_whole_or_not_there(tmp_path, monkeypatch, step):
 def test_permissions_follow_the_umask(tmp_path):
     before = os.umask(0o027)
     try:
-        _files.write_atomically(tmp_path / "public", b"", _files.PUBLIC)
-        _files.write_atomically(tmp_path / "secret", b"", _files.SECRET)
+        _files.write_atomically(tmp_path / "public", b"")
+        _files.create_file(tmp_path / "secret", b"", _files.SECRET)
     finally:
         os.umask(before)
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("public", "secret")]

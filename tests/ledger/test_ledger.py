@@ -593,6 +593,7 @@ def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     # A line that no reader takes would end the ledger.
     refuses(lambda: ledger.enter_period("it", 1, 5), TypeError, "digest must be a text")
     refuses(lambda: ledger.entered_as("one", table=5), TypeError, "table must be a text")
+    refuses(lambda: ledger.entered_as("one", "xy"), TypeError, "columns are a list of names")
     refuses(lambda: Ledger(path, table=5), TypeError, "table must be a text")
     assert spend(ledger, id="it") == spend(ledger, id="it")
     refuses(lambda: spend(ledger, 0.1, 0.0, id="it"), ValueError, "another spend with the id")

@@ -226,7 +226,8 @@ def test_own_units_need_the_number_of_rows():
             release.pca(**asked)
     counted = replace(release, n_rows=100).pca(standardize=True)
     assert counted.eigenvalues.sum() == pytest.approx(2)
-    refuses(lambda: release.pca(units="sd"), ValueError, "'bounds' or 'own'")
+    for units in ("sd", ["own"]):
+        refuses(lambda units=units: release.pca(units=units), ValueError, "'bounds' or 'own'")
     refuses(lambda: release.pca(standardize="yes"), TypeError, "standardize")
     refuses(lambda: release.pca(columns=["c"]), ValueError, "no column 'c'")
     refuses(lambda: release.pca(columns=["a", "a"]), ValueError, "different")

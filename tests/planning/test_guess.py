@@ -27,6 +27,19 @@ def rows(design, **known):
     return {name: np.asarray(x) for name, x in Guess.of(design, COLUMNS, **known).rows(N).items()}
 
 
+@pytest.mark.parametrize("upper", [5e4, 1e9, 1e15])
+def test_counts_up_to_any_bound_are_those_of_their_law(upper):
+    """Of a negative binomial law of size 1, whose quantiles there are in closed form."""
+    columns = pg.Columns({"visits": (0, upper)}, intercept=True)
+    guess = Guess.of({}, columns, counts=frozenset({"visits"}))
+    part = np.linspace(0.01, 0.99, 99)
+    mean = upper / 10
+    exact = np.ceil(np.log1p(-part) / -np.log1p(1 / mean) - 1)
+    counts = guess._counted("visits", part)
+    np.testing.assert_array_equal(counts, np.round(counts))
+    np.testing.assert_allclose(counts, exact, atol=1 + 2 * upper / 2**16)
+
+
 def test_shares_means_and_deviations_are_those_that_are_stated():
     """Within five standard errors: all eight hold in all but one of 200,000 draws."""
     table = rows(

@@ -174,6 +174,16 @@ def test_orders_are_composed_like_with_like(orientations):
         assert two.delta(epsilon) <= numeric.delta(epsilon) <= two.delta(epsilon) * 1.005
 
 
+def test_parts_of_a_composed_profile_are_profiles():
+    parts = [GaussianProfile(0.3), SketchProfile(20, 0.02)]
+    assert ComposedProfile(parts) == ComposedProfile(tuple(parts))
+    assert hash(ComposedProfile(parts)) == hash(ComposedProfile(tuple(parts)))
+    with pytest.raises(TypeError, match="profiles must be of Profile, not float"):
+        ComposedProfile((GaussianProfile(0.3), 0.4))
+    with pytest.raises(ValueError, match="at least one"):
+        ComposedProfile(())
+
+
 def test_sketch_and_an_inverse_of_as_many_rows():
     """By another route: a mixture of Gaussians, Theorem A2 of sheffet.md."""
     epsilon = np.array([0.0, 0.5, 2.0])

@@ -164,6 +164,9 @@ def test_malformed_regression_with_instruments_is_refused():
     for kappa in ("gmm", -1.0):
         with pytest.raises((TypeError, ValueError), match='kappa, if it is not "liml"'):
             release.iv("y", ["w"], ["z1"], kappa=kappa)
+    for kappa in (1e7, 1e300):
+        with pytest.raises(ValueError, match=r"kappa is 1e\+06 at most"):
+            release.iv("y", ["w"], ["z1"], kappa=kappa)
     refuses(lambda: one.anderson_rubin_test(np.inf), ValueError, "numbers up to 1e.100")
     refuses(lambda: one.anderson_rubin_test(np.nan), ValueError, "numbers up to 1e.100")
     refuses(lambda: one.anderson_rubin_test([1.0]), TypeError, "a value must be a number")

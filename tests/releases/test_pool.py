@@ -105,6 +105,9 @@ def test_objects_that_are_no_releases():
     refuses(lambda: pg.pool([]), ValueError, "nothing to pool")
     two = [made(seed=i, mechanism=GaussianSketch(400)) for i in (1, 2)]
     refuses(lambda: pg.pool(two), ValueError, r"releases add up.*mechanism=pg.AnalyzeGauss")
+    laplace = {"delta": 0.0, "mechanism": pg.MatrixLaplace()}
+    two = [made(seed=i, epsilon=float(i), **laplace) for i in (1, 2)]
+    refuses(lambda: pg.pool(two), ValueError, r"noise of the releases has several scales.*at one")
 
 
 def test_groups_in_one_table(tmp_path):

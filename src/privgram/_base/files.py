@@ -124,14 +124,14 @@ PUBLIC, SECRET = 0o666, 0o600
 LEDGER = b'{"format": "privgram-ledger"'
 
 
-def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
+def write_atomically(path: Path, data: bytes) -> None:
     """Write a file whole or not at all, durable once this returns.
 
     An existing file is replaced, but a ledger never: nothing takes the place of what says how much
-    was spent. On failure it stays as it was. From `mode` the umask is taken.
+    was spent. On failure it stays as it was.
     """
     _check_replaceable(path)
-    with _beside(path, data, mode) as temporary:
+    with _beside(path, data, PUBLIC) as temporary:
         os.replace(temporary, path)
     _sync_folder(path.parent)
 
@@ -139,7 +139,7 @@ def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
 def create_file(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     """Write a file that does not exist yet, whole or not at all, durable once this returns.
 
-    FileExistsError also if another process was faster.
+    FileExistsError also if another process was faster. From `mode` the umask is taken.
     """
     with _beside(path, data, mode) as temporary:
         os.link(temporary, path)

@@ -196,6 +196,8 @@ class Ledger:
         """
         check_text(label, "label")
         check_text(table, "table")
+        if isinstance(columns, str):
+            raise TypeError(f"columns are a list of names, such as [{columns!r}]")
         same = copy.copy(self)
         same._entered_as = " ".join(label.split()), tuple(map(str, columns)), table
         return same

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from privgram._base.numbers import Matrix, Vector, check_integer
+from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of
 from privgram._base.text import Printed, as_frame, as_text
 from privgram.multivariate.variables import (
     Covariance,
@@ -296,8 +296,7 @@ class _Decomposed(Variables):
     ) -> None:
         if not isinstance(standardize, (bool, np.bool_)):
             raise TypeError("standardize is True or False")
-        if units not in ("bounds", "own"):
-            raise ValueError(f"units are 'bounds' or 'own', not {units!r}")
+        check_one_of(units, "units", get_args(Units))
         super().__init__(release, columns, center)
         self.standardize, self.units = standardize, units
 

@@ -33,6 +33,9 @@ COUNTED, STRENGTH = (1 / 10, 1 / 100), (1 / 4, 1 / 200)
 #: Part of the rows that the rare twin gives to each level but the first, at most.
 RARE = 1 / 100
 
+#: Counts of which the probability is computed: of larger targets, those of as many even steps.
+MOST_COUNTS = 1 << 16
+
 #: The parts of a guess that a mapping may have.
 PARTS = ("correlation", "mean", "std")
 
@@ -303,11 +306,12 @@ class Guess:
         """Counts by the negative binomial law, or by Poisson's where they vary by no more."""
         mean, std = self._mean_of_counts(name), self._std_of_counts(name)
         upper = min(self._upper(name), mean + 40 * max(std, math.sqrt(mean)) + 40)
-        k = np.arange(math.floor(upper) + 1.0)
+        step = max(float(math.ceil(upper / MOST_COUNTS)), 1.0)
+        k = step * np.arange(upper // step + 1.0)
         excess = std**2 - mean
         if excess > 1e-9 * mean > 0:
             size = mean**2 / excess
             below = betainc(size, k + 1, size / (size + mean))
         else:
             below = pdtr(k, mean)
-        return np.searchsorted(below[:-1], quantile, side="right").astype(np.float64)
+        return step * np.searchsorted(below[:-1], quantile, side="right").astype(np.float64)

@@ -58,11 +58,8 @@ class Family:
     #: The variance is a + b mean + c mean^2: of each family's variance function a, b and c.
     quadratic: ClassVar[tuple[float, float, float]] = (1.0, 0.0, 0.0)
 
-    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
-        """Means at linear predictors, and the roots of the weights dm / d eta.
-
-        Where means have no end of their own, `most` is the public end of the target.
-        """
+    def means(self, eta: Vector) -> tuple[Vector, Vector]:
+        """Means at linear predictors, and the roots of the weights dm / d eta."""
         return eta, np.ones_like(eta)
 
     def predictor(self, mean: float) -> float:
@@ -114,7 +111,7 @@ class Binomial(Family):
     method = "binomial"
     mean_of_none, widest, quadratic = 0.5, 0.5, (0.0, 1.0, -1.0)
 
-    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
+    def means(self, eta: Vector) -> tuple[Vector, Vector]:
         eta = np.clip(eta, -FARTHEST, FARTHEST)
         e = exponential(-np.abs(eta))
         return np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)
@@ -156,8 +153,8 @@ class Poisson(Family):
     method = "poisson"
     counts, mean_of_none, quadratic = True, 1.0, (0.0, 1.0, 0.0)
 
-    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
-        mean = exponential(np.clip(eta, -FARTHEST, self.largest(most)))
+    def means(self, eta: Vector) -> tuple[Vector, Vector]:
+        mean = exponential(np.clip(eta, -FARTHEST, self.largest(math.inf)))
         return mean, np.sqrt(mean)
 
     def predictor(self, mean: float) -> float:

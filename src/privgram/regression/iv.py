@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 #: k of the k-class, or that which makes it limited-information maximum likelihood.
 KClass: TypeAlias = "float | Literal['liml']"
 
+#: Beyond it the estimate is that of its limit, and the digits that tell it from that are lost.
+MOST_KAPPA = 1e6
+
 #: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
 WEAK = 10.0
 
@@ -460,9 +463,9 @@ def iv(
     exogenous : iterable of str
         Columns or terms that enter the equation as they are.
     kappa : float or "liml", default 1
-        Of the k-class: 1 is two-stage least squares, 0 least squares, and "liml" has it from the
-        release: limited-information maximum likelihood, which is nearer to the middle where
-        instruments are many or weak.
+        Of the k-class, a million at most: 1 is two-stage least squares, 0 least squares, and
+        "liml" has it from the release: limited-information maximum likelihood, which is nearer to
+        the middle where instruments are many or weak.
     intercept : bool
         Use the column of ones, if the release has one.
     reference : mapping of str to level, optional
@@ -508,6 +511,8 @@ def fit_iv(release: ReleaseRecord, question: RegressionTerms, kappa: KClass = 1.
     """What was asked of `iv`, read and named."""
     if kappa != "liml":
         kappa = check_not_negative(kappa, 'kappa, if it is not "liml",')
+        if kappa > MOST_KAPPA:
+            raise ValueError(f"kappa is {MOST_KAPPA:g} at most, not {kappa:g}")
     roles = Roles.of(release, partial(design_of, release), question)
     design = roles.design
     images = np.vstack([design.images[:-1], roles.instrument_images, design.images[-1:]])

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from privgram._base.numbers import set_fields
 from privgram._base.saved import JsonObject
 from privgram.privacy._numerics import Array
 from privgram.privacy.losses import Losses, composed_losses
@@ -39,6 +40,15 @@ class ComposedProfile(Profile):
 
     profiles: tuple[Profile, ...]
     discretization: float = 1e-4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        set_fields(self, profiles=tuple(self.profiles))
+        for each in self.profiles:
+            if not isinstance(each, Profile):
+                raise TypeError(f"profiles must be of Profile, not {type(each).__name__}")
+        if not self.profiles:
+            raise ValueError("profiles must have at least one")
 
     @property
     def proof_status(self) -> ProofStatus:
