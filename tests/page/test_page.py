@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -144,7 +145,7 @@ def test_page_says_what_was_released(paths, release, fit, folder):
     text = " ".join(Reader(paths[0].read_text(encoding="utf-8")).text.split())
     checksum = hashlib.sha256((folder / "gram.json").read_bytes()).hexdigest()
     for fact in (
-        "epsilon 2", "delta 1e-06", "protected single rows", "rows 20,000", "7.389 times", checksum,
+        "epsilon 2", "delta 1e-06", "protected single rows", "rows 20,000", "7.39 times", checksum,
         "gram.json", f"privgram {pg.__version__}", "logarithm of 1 to 50", "3 levels: n, s, w",
         str(release.privacy), "one row replaced", "What it cannot say", NASTY,
     ):  # fmt: skip
@@ -169,7 +170,18 @@ def test_power_is_that_of_the_gaussian_trade_off(release, folder):
     """Dong, Roth and Su: Gaussian noise has the power Phi(Phi^-1(a) + mu)."""
     exact = stats.norm.cdf(stats.norm.ppf(0.05) + release.privacy.sensitivity_ratio)
     assert exact <= document.power(release) <= exact * 1.01
-    assert f"{document.power(release):.1%}" in words(release, folder)
+    percent = re.search(r"with probability ([\d.]+)% at most", words(release, folder))[1]
+    assert exact <= float(percent) / 100 < document.power(release) + 0.001
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 3.0, 20.0])
+def test_bounds_in_words_are_no_less_than_the_numbers(release, epsilon):
+    made = replace(release, epsilon=epsilon, delta=1.2341e-6)
+    said = document.guarantee(made)[0]
+    factor, delta = re.search(r"at most ([\d.e+]+) times .* of (\S+) \(delta\)", said).groups()
+    assert math.exp(epsilon) <= float(factor) <= math.exp(epsilon) * 1.001
+    assert delta == "1.24e-06"
+    assert document.no_less(1e-6, 3) == "1e-06"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_CEILING, Context
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ import numpy as np
 from privgram._base.files import write_atomically
 from privgram._base.installed import __version__
 from privgram._base.text import shown
+from privgram.privacy.profiles import charged
 from privgram.regression.summary import caution_of
 
 if TYPE_CHECKING:
@@ -180,14 +182,14 @@ def guarantee(result: Any) -> list[str]:
         "add-remove": f"had {one} been left out of the table, or {other} been in it (the "
         f"number of {number} is private)",
     }[result.adjacency]
-    factor = f"{math.exp(result.epsilon):.4g}" if result.epsilon < 700 else "a huge number"
+    factor = no_less(math.exp(result.epsilon), 4) if result.epsilon < 700 else "a huge number"
     words = [
         f"What this page shows would have come out almost the same {change}: any outcome at most "
         f"{factor} times as likely (e to the power of epsilon), but for a probability of "
-        f"{result.delta:.3g} (delta).",
+        f"{no_less(result.delta, 3)} (delta).",
         f"So anyone who knows {whole}, and anything else, and looks for {sought} by "
         f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
-        f"{power(result):.1%} at most; without this page it would be {FALSE_ALARMS:.0%}.",
+        f"{math.ceil(1000 * power(result)) / 1000:.1%} at most; without this page it would be {FALSE_ALARMS:.0%}.",
         FOUNDED[result.proof_status],
     ]
     if "bound_epsilon" in result.parameters:
@@ -199,10 +201,16 @@ def guarantee(result: Any) -> list[str]:
     return words
 
 
+def no_less(value: float, digits: int) -> str:
+    """A number that something is at most, rounded up."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{digits}g}"
+
+
 def power(result: Any) -> float:
     """Greatest power of a test between neighbours at `FALSE_ALARMS` (Wasserman and Zhou 2010)."""
     grid = np.linspace(0.0, min(result.epsilon, 30.0), 121)
-    delta = np.asarray(result.privacy.delta(grid))
+    delta = np.asarray(charged(result).delta(grid))
     up = np.exp(grid) * FALSE_ALARMS + delta
     down = 1 - np.exp(-grid) * (1 - delta - FALSE_ALARMS)
     return float(min(up.min(), down.min(), 1.0))
