@@ -38,21 +38,12 @@ read_formula <- function(formula, release) {
   if (is.character(formula)) formula <- stats::as.formula(formula)
   if (length(formula) != 3) stop("the formula has a target: target ~ features", call. = FALSE)
   target <- label_of(formula[[2]])
-  parts <- sum_of(formula[[3]])
-  names <- vapply(parts$added, label_of, "")
-  taken <- vapply(parts$taken, label_of, "")
-  intercept <- !any(names == "0") && !any(taken == "1")
-  names <- setdiff(names, c("0", "1"))
-  taken <- setdiff(taken, c("0", "1"))
-  places_of(release, taken) # which stops at what is no column
-  if ("." %in% names) {
-    factors <- levels_of(release)
-    others <- setdiff(seq_along(release$names), unlist(factors))
-    every <- c(release$names[others], names(factors))
-    of_target <- names(factors)[vapply(factors, function(at) target %in% release$names[at], NA)]
-    names <- c(setdiff(names, "."), setdiff(every, c(target, "intercept", of_target)))
-  }
-  list(target = target, features = setdiff(names, taken), intercept = intercept)
+  factors <- levels_of(release)
+  others <- setdiff(seq_along(release$names), unlist(factors))
+  of_target <- names(factors)[vapply(factors, function(at) target %in% release$names[at], NA)]
+  every <- setdiff(c(release$names[others], names(factors)), c(target, "intercept", of_target))
+  asked <- sum_of(formula[[3]], release, every)
+  list(target = target, features = asked$names, intercept = !isFALSE(asked$intercept))
 }
 
 label_of <- function(term) {
@@ -60,18 +51,26 @@ label_of <- function(term) {
   if (is.name(term)) as.character(term) else text
 }
 
-# Terms of a sum, and what is taken off it.
-sum_of <- function(term) {
-  is_sum <- is.call(term) && as.character(term[[1]])[1] %in% c("+", "-")
-  if (!is_sum) {
-    if (is.call(term) && identical(term[[1]], as.name("("))) return(sum_of(term[[2]]))
-    return(list(added = list(term), taken = list()))
+# Names that a sum adds up to, of which `every` is the dot, and whether it says that there is an
+# intercept: NA where it says nothing. As in base R a minus takes off what is before it alone.
+sum_of <- function(term, release, every) {
+  head <- if (is.call(term)) as.character(term[[1]])[1] else ""
+  last <- if (is.call(term)) term[[length(term)]]
+  if (head == "(") return(sum_of(last, release, every))
+  if (!head %in% c("+", "-")) {
+    name <- label_of(term)
+    if (name %in% c("0", "1")) return(list(names = character(), intercept = name == "1"))
+    return(list(names = if (name == ".") every else name, intercept = NA))
   }
-  is_less <- identical(term[[1]], as.name("-"))
-  left <- if (length(term) == 3) sum_of(term[[2]]) else list(added = list(), taken = list())
-  right <- sum_of(term[[length(term)]])
-  if (is_less) return(list(added = left$added, taken = c(left$taken, right$added)))
-  list(added = c(left$added, right$added), taken = c(left$taken, right$taken))
+  left <- list(names = character(), intercept = NA)
+  if (length(term) == 3) left <- sum_of(term[[2]], release, every)
+  right <- sum_of(last, release, every)
+  if (head == "-") {
+    places_of(release, right$names) # which stops at what is no column
+    right$intercept <- !right$intercept
+  }
+  list(names = (if (head == "-") setdiff else union)(left$names, right$names),
+       intercept = if (is.na(right$intercept)) left$intercept else right$intercept)
 }
 
 # Places of what is asked for: columns by name, and all levels of a factor but the first; of the first

@@ -72,6 +72,14 @@ stopifnot(setequal(names(coef(fewer)), c("(Intercept)", "union", "hired")),
           identical(names(coef(private_lm(log(wage) ~ +a, release))), c("(Intercept)", "a")),
           identical(names(coef(private_lm(log(wage) ~ -1 + a, release))), "a"))
 refused(private_lm(log(wage) ~ a - nothing, release), "no column .nothing.")
+# As base R has them: a minus takes off what is before it, and of ones the last word counts.
+for (right in c("a + (union - a)", "a - a + a", "a - (a - a)", "(0 + a) - hired", "a - 1 + 1",
+                "a + 0 + 1", "-(1 + a) + union", "a - 0")) {
+  wanted <- stats::terms(stats::as.formula(paste("y ~", right)))
+  features <- c(if (attr(wanted, "intercept")) "(Intercept)", attr(wanted, "term.labels"))
+  found <- names(coef(private_lm(paste("log(wage) ~", right), release)))
+  if (!setequal(found, features)) stop(right, " is not ", paste(found, collapse = " + "))
+}
 
 noise <- privgramr:::as_release(cases[["nothing but noise"]]$file)
 lost <- private_lm(y ~ ., noise)

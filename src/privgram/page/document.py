@@ -189,7 +189,8 @@ def guarantee(result: Any) -> list[str]:
         f"{no_less(result.delta, 3)} (delta).",
         f"So anyone who knows {whole}, and anything else, and looks for {sought} by "
         f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
-        f"{math.ceil(1000 * power(result)) / 1000:.1%} at most; without this page it would be {FALSE_ALARMS:.0%}.",
+        f"{math.ceil(1000 * power(result)) / 1000:.1%} at most; without this page it would be "
+        f"{FALSE_ALARMS:.0%}.",
         FOUNDED[result.proof_status],
     ]
     if "bound_epsilon" in result.parameters:
