@@ -153,6 +153,19 @@ def test_values_out_of_bounds_are_clamped_and_bounds_are_not_of_the_data(table):
     assert np.array_equal(*fits)
 
 
+def test_fit_whose_coefficients_noise_hides_is_paid_for_and_kept(rng, tmp_path):
+    """At delta = 0 the released matrix of few rows is not positive definite."""
+    X = rng.uniform(-1, 1, (30, 2))
+    ledger = pg.Ledger(tmp_path / "it.ledger", 1.0, 0.0)
+    model = unit(alpha=0, epsilon=0.1, delta=0.0, ledger=ledger, random_state=0)
+    with pytest.warns(UserWarning, match="The release is kept: release_.regress"):
+        assert model.fit(X, X[:, 0]) is model
+    assert len(ledger.entries) == 1
+    for ask in (lambda: model.predict(X), lambda: model.coef_, lambda: model.result_):
+        refuses(ask, pg.RefusedError, "The release is kept")
+    assert np.isfinite(model.release_.regress("y", ridge="auto").params).all()
+
+
 LEARNT = {
     "release_": lambda model, X: model.release_,
     "coef_": lambda model, X: model.coef_,

@@ -160,7 +160,13 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         ------
         ValueError, TypeError
             If the table or a parameter cannot be used, or the ledger has no room. The estimator is
-            then as it was.
+            then as it was, and nothing is spent.
+
+        Warns
+        -----
+        UserWarning
+            If there is nothing to predict by. Where noise hides the coefficients `predict` raises
+            RefusedError then, and `release_` has what was paid for.
 
         Notes
         -----
@@ -176,7 +182,10 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             spend = self._spend if self.features is None else self._spend_on_features
             self._release = spend(source, columns)
         if self.features is None:
-            self._learnt = self._regressed(self._release)
+            try:
+                self._learnt = self._regressed(self._release)
+            except RefusedError as refusal:  # what was paid for is there all the same
+                warn(str(refusal), paid=True)
         return self
 
     def predict(self, X: Any) -> Vector:
