@@ -166,6 +166,19 @@ def lemma_a_3() -> str:
     )
 
 
+def theorem_c_3() -> str:
+    k, p = 30, 4
+    least = 2 * (math.sqrt(k) + math.sqrt(p) + math.sqrt(2 * math.log(40))) ** 2
+    root = np.random.default_rng(3).standard_normal((k, p + 1))
+    noise = root.T @ root
+    error = np.linalg.norm(np.linalg.solve(least * np.eye(p) + noise[:p, :p], noise[:p, p]))
+    bound = sheffet.theorem_c_3(0.0, least * (1 + 1e-12), 1.0, k, p, 0.1)
+    return (
+        f"k = 30, p = 4, nu = 0.1, C = 2, an estimate of 0: a draw has an error of "
+        f"{number(float(error))}, printed 0; by 1 in its place the bound is {number(bound)}"
+    )
+
+
 def algorithm_2() -> str:
     worst = 0.0
     for rows in (1, 100):
@@ -314,6 +327,12 @@ ERRATA = [
         "‖αV − X‖ ≤ ‖V‖ · |α − (√m − …)²| for α ≤ m",
         "the far end is (√m + …)²; in the next line the signs are exchanged as well",
         lemma_a_3,
+    ),
+    (
+        "Theorem C.3",
+        "the second term times (C − 2)/(C − 1)",
+        "(XᵀX + N)⁻¹ ≼ (XᵀX)⁻¹, and not that part of it",
+        theorem_c_3,
     ),
     (
         "Lemma A.1, proof",

@@ -20,9 +20,7 @@ def test_values_by_hand():
     assert sheffet.theorem_3_2_rows(10, 0.5, 0.1) == math.ceil(10 * math.log(10) ** 2 / 0.25)
     norm = (10 + 2 + math.sqrt(2 * math.log(40))) ** 2
     c = 1e5 / (2 * norm)
-    expected = (
-        3 / (c - 1) + (c - 2) / (c - 1) * 2 * min(2 * math.sqrt(800 * math.log(160)), norm) / 1e5
-    )
+    expected = 3 / (c - 1) + 2 * min(2 * math.sqrt(800 * math.log(160)), norm) / 1e5
     assert sheffet.theorem_c_3(3.0, 1e5, 2.0, 100, 4, 0.1) == pytest.approx(expected)
 
 
@@ -41,6 +39,23 @@ def test_theorem_c_1_holds_with_a_generous_constant():
             gram + sigma * rng.standard_normal((p, p)), cross + sigma * rng.standard_normal(p)
         )
         misses += np.linalg.norm(noisy - exact) > bound.error
+    assert misses <= 300 * failure
+
+
+@pytest.mark.parametrize("size", [0.0, 1.0])
+def test_theorem_c_3_holds_where_its_eigenvalue_is_the_least(size):
+    """At C = 2; the printed bound is the size itself there."""
+    rng = np.random.default_rng(2)
+    p, k, failure = 4, 30, 0.1
+    least = 2.0 * (math.sqrt(k) + math.sqrt(p) + math.sqrt(2 * math.log(4 / failure))) ** 2
+    gram, exact = least * np.eye(p), size * np.eye(p)[0]
+    bound = sheffet.theorem_c_3(size, least * (1 + 1e-12), 1.0, k, p, failure)
+    misses = 0
+    for _ in range(300):
+        noise = rng.standard_normal((k, p + 1))
+        noise = noise.T @ noise
+        noisy = np.linalg.solve(gram + noise[:p, :p], gram @ exact + noise[:p, p])
+        misses += np.linalg.norm(noisy - exact) > bound
     assert misses <= 300 * failure
 
 

@@ -28,7 +28,6 @@ from privgram._base.numbers import (
     check_budget,
     check_integer,
     check_not_negative,
-    check_number,
     check_positive,
 )
 from privgram.papers._shared import (
@@ -187,7 +186,7 @@ def theorem_6_3(
     base, loss = _common(rank, oversample, tail, epsilon, delta)
     (m, n), k = shape, rank + oversample
     matrix_rank = check_integer(matrix_rank, "matrix_rank", 0)
-    mu0 = check_number(mu0, "mu0")
+    mu0 = check_not_negative(mu0, "mu0")
     spread = math.sqrt((k * matrix_rank * mu0 + k * k * math.log(m)) / m)
     return base + (math.sqrt(k * m) + spread * math.sqrt(k * n)) * loss
 

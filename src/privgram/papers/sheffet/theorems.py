@@ -574,8 +574,13 @@ def theorem_c_3(
 ) -> float:
     r"""Error of least squares under additive Wishart noise W(sigma² I, k), not debiased.
 
-    It is for a smallest eigenvalue of at least
-    :math:`2 \sigma^2 (\sqrt k + \sqrt p + \sqrt{2 \ln(4/\nu)})^2`.
+    .. math:: \frac{\|\beta\|}{C - 1} + \frac{\sigma^2}{\lambda_{\min}}
+              \min\Bigl(2 \sqrt{2 k p \ln(4p/\nu)}, \frac{\lambda_{\min}}{C \sigma^2}\Bigr),
+              \qquad C = \frac{\lambda_{\min}}{\sigma^2 (\sqrt k + \sqrt p
+              + \sqrt{2 \ln(4/\nu)})^2} \ge 2
+
+    The second term is printed times (C - 2) / (C - 1), by which an estimate of 0 has no error at
+    C = 2: noise shrinks the inverse of the second moment by no such factor (docs/theory/errata.md).
 
     Parameters
     ----------
@@ -597,9 +602,7 @@ def theorem_c_3(
             f"Theorem C.3 needs the smallest eigenvalue to be {2 * scale * norm:.3g} or more"
         )
     entrywise = 2 * math.sqrt(2 * dof * n_features * math.log(4 * n_features / failure))
-    return (
-        coef_norm / (c - 1) + (c - 2) / (c - 1) * scale * min(entrywise, norm) / smallest_eigenvalue
-    )
+    return coef_norm / (c - 1) + scale * min(entrywise, norm) / smallest_eigenvalue
 
 
 def _signal(
