@@ -240,13 +240,23 @@ feature_of <- function(release, name, newdata) {
 
 # A date as its number of units from the first, clamped.
 date_of <- function(values, given) {
-  ends <- as.Date(as.character(given$dates))
+  ends <- days_of(given$dates)
   unit <- if (is.null(given$unit)) "days" else given$unit
   size <- c(years = 365.2425, weeks = 7, days = 1, hours = 1 / 24, minutes = 1 / 1440,
             seconds = 1 / 86400)[[unit]]
-  if (!inherits(values, c("Date", "POSIXt"))) values <- as.Date(as.character(values))
-  days <- if (inherits(values, "POSIXt")) as.numeric(values) / 86400 else as.numeric(values)
-  (pmin(pmax(days, as.numeric(ends[1])), as.numeric(ends[2])) - as.numeric(ends[1])) / size
+  (pmin(pmax(days_of(values), ends[1]), ends[2]) - ends[1]) / size
+}
+
+# Days from 1970 of dates and times; of texts, which are ISO 8601 in UTC, also of years and months.
+days_of <- function(values) {
+  if (inherits(values, "POSIXt")) return(as.numeric(as.POSIXct(values)) / 86400)
+  if (inherits(values, "Date")) return(as.numeric(values))
+  text <- sub("Z$", "", as.character(values))
+  day <- sub("^(-?[0-9]+-[0-9]+)$", "\\1-01", sub("^(-?[0-9]+)$", "\\1-01", sub("[T ].*", "", text)))
+  clock <- strsplit(sub("^[^T ]*[T ]?", "", text), ":", fixed = TRUE)
+  parts <- c(1 / 24, 1 / 1440, 1 / 86400)
+  time <- vapply(clock, function(x) sum(as.numeric(x) * parts[seq_along(x)]), 0)
+  as.numeric(as.Date(day)) + time
 }
 
 residuals.private_lm <- function(object, ...) {

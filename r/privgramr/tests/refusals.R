@@ -81,6 +81,16 @@ for (right in c("a + (union - a)", "a - a + a", "a - (a - a)", "(0 + a) - hired"
   if (!setequal(found, features)) stop(right, " is not ", paste(found, collapse = " + "))
 }
 
+# Bounds and values of dates may have a time of day, which is in UTC.
+given <- list(dates = c("2020-01-01T06:30", "2020-01-05T00:00:00"), unit = "hours")
+moments <- c("2020-01-02T12:00:00", "2020-01-04", "2019-01-01", "2020-01-01T06:30:00.9", NA)
+hours <- c(29.5, 65.5, 0, 0.9 / 3600, NA)
+stopifnot(all.equal(privgramr:::date_of(moments, given), hours),
+          all.equal(privgramr:::date_of(as.POSIXct(c("2020-01-02 12:00", NA), tz = "UTC"), given),
+                    c(29.5, NA)),
+          all.equal(privgramr:::date_of(as.Date("2020-01-04"), given), 65.5),
+          all.equal(privgramr:::date_of("2021-01-01", list(dates = c("2020", "2022-03"))), 366))
+
 noise <- privgramr:::as_release(cases[["nothing but noise"]]$file)
 lost <- private_lm(y ~ ., noise)
 stopifnot(all(is.nan(coef(lost))), any(grepl("noise", capture.output(print(lost)))))
