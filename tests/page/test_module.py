@@ -89,6 +89,43 @@ def test_numbers_are_those_of_python_for_every_law():
             agree(one["scale"], [sigma**2, df], (case["name"], "scale"))
 
 
+def test_new_rows_have_times_of_day_in_utc_and_missing_values(monkeypatch, tmp_path):
+    monkeypatch.setenv("TZ", "America/New_York")  # of node, as a browser's is any
+    rng = np.random.default_rng(0)
+    first, n = np.datetime64("2020-01-01T06:30"), 20_000
+    rows = {
+        "when": first + rng.integers(0, 72 * 60, n).astype("timedelta64[m]"),
+        "x": rng.uniform(0, 4, n),
+        "wage": rng.uniform(1, 50, n),
+        "y": rng.uniform(-1, 2, n),
+    }
+    whens = {"when": pg.Dates(first, first + np.timedelta64(72, "h"), unit="hours")}
+    numbers = {"x": (0, 4), "wage": pg.Log(1, 50), "y": (-1, 2)}
+    columns = pg.Columns(whens | numbers, intercept=True)
+    made = pg.release(rows, columns, 4.0, 1e-6, mechanism="analyze-gauss", rng=rng)
+    made.save(path := tmp_path / "it.json")
+    new = {
+        "when": ["2020-01-02T12:00", "2020-01-02 12:00:00", "2020-01-04", None, "2020-01-03"],
+        "x": [1.0, 2.0, 9.0, 1.0, None],
+        "wage": [2.0, 90.0, 3.0, 2.0, 2.0],
+    }
+    found = run_node(
+        "const fit = read(given.file).regress('y', ['when', 'x', 'log(wage)']);"
+        "return [given.new, { ...given.new, wage: [1, 2, 3, 4, null] }].map("
+        "(rows) => fit.predict(rows).map(finite));",
+        {"file": path.read_text(encoding="utf-8"), "new": new},
+    )
+    fit = made.regress("y", ["when", "x", "log(wage)"])
+    missing = np.nan
+    at = {
+        "when": np.array([x or "NaT" for x in new["when"]], "datetime64[s]"),
+        "x": np.array([x or missing for x in new["x"]]),
+        "wage": np.array(new["wage"]),
+    }
+    agree(found[0], fit.predict(at), "times")
+    agree(found[1], fit.predict(at | {"wage": np.array([1, 2, 3, 4, missing])}), "wages")
+
+
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(0)

@@ -149,12 +149,13 @@ const levelName = (variable, level) => `${variable}[${level}]`;
 // A feature of new rows, in own units and within the public bounds.
 const SECONDS = { years: 31556952, weeks: 604800, days: 86400, hours: 3600, minutes: 60, seconds: 1 };
 function featureOf(bounds, name, table) {
-  const values = (variable) =>
-    ensure(Object.hasOwn(table, variable), `no column ${variable} in the new rows`) ?? [...table[variable]];
+  const values = (variable) => ensure(Object.hasOwn(table, variable), `no column ${variable} in the new rows`)
+    ?? [...table[variable]].map((x) => x ?? NaN); // null is no zero, and no 1970
   const clamped = (x, [low, high]) => Math.min(Math.max(x, low), high);
   const isPair = (one) => typeof one?.[0] === "number", given = Object.hasOwn(bounds, name) && bounds[name];
   if (given?.dates) {
-    const seconds = (x) => (x instanceof Date ? x : new Date(/T.*\d$/.test(x) ? `${x}Z` : x)) / 1000;
+    const utc = (x) => (/\d[T ].*\d$/.test(x) ? `${x.replace(" ", "T")}Z` : x);
+    const seconds = (x) => (x instanceof Date ? x : new Date(utc(x))) / 1000;
     const ends = given.dates.map(seconds);
     return values(name).map((x) => (clamped(seconds(x), ends) - ends[0]) / SECONDS[given.unit ?? "days"]);
   }
@@ -166,7 +167,7 @@ function featureOf(bounds, name, table) {
     const rest = of.other ? levels.length - 1 : NaN; // no number where a value is none of the levels
     return values(variable).map((x) => {
       const place = levels.indexOf(String(x)), found = place < 0 || place === rest ? rest : place;
-      return x == null || Number.isNaN(x) || Number.isNaN(found) ? NaN : +(found === level);
+      return Number.isNaN(x) || Number.isNaN(found) ? NaN : +(found === level);
     });
   }
   const isPlain = Object.values(bounds).every(isPair);
