@@ -487,8 +487,8 @@ class Columns:
         --------
         >>> import privgram as pg
         >>> query = pg.Columns({"age": (18, 90)}, intercept=True).sql("people", "duckdb")
-        >>> query.splitlines()[-2:]
-        ['FROM "people"', ') AS t']
+        >>> query.splitlines()[-6:-4]
+        ['SELECT "age" AS x0', 'FROM "people"']
         """
         from privgram.columns.sql import dialect_of, quoted_table
 

@@ -103,7 +103,7 @@ def release(request: TableRelease) -> Release | Releases:
     >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     >>> release = pg.release(table, columns, epsilon=1.0, delta=1e-6)
     >>> release.method, release.reason
-    ('adaptive rounds', 'the table can be read again')
+    ('one round', 'the first one showed that others gain nothing')
     """
     example = "release(table, epsilon=1.0, delta=1e-6)"
     guarantee = Guarantee.of(request.epsilon, request.delta, request.adjacency, example)

@@ -97,6 +97,9 @@ def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
         (lambda: InverseWishart(adaptive=True), "needs dof"),
         (lambda: InverseWishart(3.0).calibrate(4, 1.0, 1.0, 1e-6), "at least the number of col"),
         (lambda: GaussianSketch(9).calibrate(4, 1.0, 1.0, 1e-25), "finite precision"),
+        # No epsilon of a whole number is small enough: none is advised.
+        (lambda: GaussianSketch(10).calibrate(3, 1.0, 2.0, 1.5e-21), r"takes, 2\.8e-21$"),
+        (lambda: GaussianSketch(10).calibrate(3, 1.0, 3.0, 5e-21), "ask for epsilon=1 or less"),
     ],
 )
 def test_parameters_are_checked(make, message):

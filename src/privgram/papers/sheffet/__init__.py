@@ -14,7 +14,7 @@ paper prints. The statements themselves are functions by their numbers
 >>> table = np.random.default_rng(0).uniform(-1, 1, (1000, 3))
 >>> sketch = sheffet.GaussianSketch(rows=500)
 >>> pg.release(table, bound=3**0.5, epsilon=1.0, delta=1e-6, mechanism=sketch).proof_status
-'proved'
+'exact'
 """
 
 from . import drawing as _drawing  # noqa: F401 - by which the mechanisms are released

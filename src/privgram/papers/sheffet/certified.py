@@ -73,7 +73,7 @@ def delta_fp(epsilon: float, dof: float) -> float:
 
 
 def largest_epsilon(delta: float, dof: float) -> float:
-    """Epsilon at which `delta_fp` takes half of delta; negative or NaN if it always takes more."""
+    """Epsilon at which `delta_fp` takes half of delta; NaN if it takes more at any."""
     growth = delta / (math.sqrt(dof) * WHITENING_TOLERANCE)
     return math.log(growth - 1) if growth > 1 else math.nan
 

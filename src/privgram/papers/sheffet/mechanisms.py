@@ -282,7 +282,7 @@ def calibrated(
     if delta <= 0:
         message = f"delta={request.delta:g} is below what finite precision takes, {delta_fp:.2g}"
         largest = largest_epsilon(request.delta, most)
-        if largest > 0:
+        if largest >= 1:
             message += (
                 f" at epsilon={request.epsilon:g}: ask for epsilon={math.floor(largest):d} or"
                 " less, whose guarantee is the stronger"

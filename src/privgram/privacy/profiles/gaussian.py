@@ -84,7 +84,7 @@ class GaussianProfile(Profile):
     --------
     >>> profile = GaussianProfile(1.0)
     >>> round(profile.delta(1.0), 10)
-    0.126936738
+    0.1269367375
     """
 
     _proof_status = "exact"
