@@ -106,11 +106,12 @@ def test_release_is_symmetric(rng):
         assert (released == released.T).all()
 
 
-def test_singular_moment_breaks_the_promise():
-    with pytest.raises(ValueError, match="promise"):
-        pg.release(
-            pg.SecondMoment(3, bound=1.0), None, EPSILON, DELTA, mechanism=InverseGauss(300.0)
-        )
+def test_singular_moment_breaks_the_promise_and_is_paid_for(tmp_path):
+    ledger = pg.Ledger(tmp_path / "it.ledger", EPSILON, DELTA)
+    given = {"mechanism": InverseGauss(300.0), "ledger": ledger}
+    with pytest.raises(ValueError, match=f"promise.* epsilon={EPSILON:g} counts as spent"):
+        pg.release(pg.SecondMoment(3, bound=1.0), None, EPSILON, DELTA, **given)
+    assert len(ledger.entries) == 1
 
 
 def test_floor_must_exceed_one_row():

@@ -148,7 +148,8 @@ def inverse_gauss(
         whitener = certified.certified_whitener(moment.int128(), 0)
     except ArithmeticError:
         raise ValueError(
-            "the second moment is singular: it breaks the promise of eigenvalue_floor"
+            "the second moment is singular: it breaks the promise of eigenvalue_floor. Nothing was "
+            f"released, and epsilon={noise.epsilon:g} counts as spent"
         ) from None
     unit = math.ldexp(1 / moment.resolution, exponent)
     inverse = whitener.T.gram().round(exponent)
