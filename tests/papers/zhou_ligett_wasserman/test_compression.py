@@ -142,6 +142,17 @@ def test_lemma_4_5_at_its_ends():
             zhou_ligett_wasserman.lemma_4_5(*bad)
 
 
+@pytest.mark.parametrize(
+    "covariances", [[], [np.eye(2), np.full((2, 2), np.nan)], [np.eye(3)], [np.eye(2)[:1]], [1.0]]
+)
+def test_equation_5_takes_finite_matrices_of_one_shape(covariances):
+    refuses(
+        lambda: zhou_ligett_wasserman.equation_5(covariances, np.eye(2)),
+        ValueError,
+        r"must be finite and of one shape \(p, p\)",
+    )
+
+
 def test_equation_5_searched(rng):
     """No two covariances of a set differ by more than Delta_max; mirror images do by all of it."""
     largest = 0.0

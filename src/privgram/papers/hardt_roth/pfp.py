@@ -328,7 +328,7 @@ def approximate(
     W = find_factors(blocks, noise.k, noise.finder_std, generator)
     if level is not None:
         W = np.where(np.abs(W) > level, 0.0, W)
-    if calibration == "published":
+    if is_published(calibration):
         std = published_std(W, noise.row_change, epsilon / 2, delta / 2)
     else:
         std = exact_std(W, noise.row_change, noise.projection_ratio)

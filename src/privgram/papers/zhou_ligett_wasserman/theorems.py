@@ -79,11 +79,20 @@ def equation_5(covariances: Iterable[ArrayLike], truth: ArrayLike) -> float:
         Normalised covariances of the databases in the set.
     truth : array-like of shape (p, p)
         The covariance they are samples of.
+
+    Raises
+    ------
+    ValueError
+        If there is none, or they are not finite and of one shape.
     """
-    return 2 * max(
-        float(np.max(np.abs(np.asarray(covariance) - np.asarray(truth))))
-        for covariance in covariances
-    )
+    exact, *others = (np.asarray(one, dtype=np.float64) for one in (truth, *covariances))
+    fit = all(one.shape == exact.shape and np.isfinite(one).all() for one in (exact, *others))
+    if not others or not fit or exact.ndim != 2 or exact.size == 0:
+        raise ValueError(
+            "the covariances, of which there is one or more, and the truth must be "
+            "finite and of one shape (p, p)"
+        )
+    return 2 * max(float(np.abs(one - exact).max()) for one in others)
 
 
 def lemma_4_5(n_rows: int, n_columns: int, failure: float = 1e-6) -> float:
