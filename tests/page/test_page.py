@@ -182,6 +182,10 @@ def test_bounds_in_words_are_no_less_than_the_numbers(release, epsilon):
     assert math.exp(epsilon) <= float(factor) <= math.exp(epsilon) * 1.001
     assert delta == "1.24e-06"
     assert document.no_less(1e-6, 3) == "1e-06"
+    assert document.tiles(made, None)["delta"] == delta
+    assert (
+        document.budget(replace(release, epsilon=1.2345671)) == "epsilon = 1.23457, delta = 1e-06"
+    )
 
 
 @pytest.mark.parametrize(

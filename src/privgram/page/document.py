@@ -161,8 +161,8 @@ def tiles(result: Any, rows: float | None) -> dict[str, str]:
     """The guarantee in four numbers and words."""
     return {
         "protected": whose(result),
-        "epsilon": f"{result.epsilon:g}",
-        "delta": f"{result.delta:.3g}",
+        "epsilon": no_less(result.epsilon, 6),
+        "delta": no_less(result.delta, 3),
         "rows": "private" if rows is None else f"{rows:,.0f}",
     }
 
@@ -206,6 +206,11 @@ def no_less(value: float, digits: int) -> str:
     """A number that something is at most, rounded up."""
     rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
     return f"{float(rounded):.{digits}g}"
+
+
+def budget(result: Any, digits: int = 3) -> str:
+    """Epsilon, and delta to so many digits."""
+    return f"epsilon = {no_less(result.epsilon, 6)}, delta = {no_less(result.delta, digits)}"
 
 
 def power(result: Any) -> float:
@@ -255,8 +260,7 @@ def provenance(result: Any, more: Mapping[str, str], saved: Path | None) -> dict
     """How it was made, as the page ends with it."""
     found = {
         "protected": f"{whose(result)}; {neighbours(result)}",
-        "guarantee": f"epsilon = {result.epsilon:g}, delta = {result.delta:.6g} "
-        f"({result.proof_status})",
+        "guarantee": f"{budget(result, 6)} ({result.proof_status})",
         "line in the ledger": f"{result.privacy}",
     }
     unit = getattr(result, "privacy_unit", None)

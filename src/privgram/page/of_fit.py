@@ -17,6 +17,7 @@ from privgram.page.document import (
     OF_LEVELS,
     OF_ROWS,
     RESULT,
+    budget,
     check_path,
     column_descriptions,
     guarantee,
@@ -92,8 +93,8 @@ def _of_fit(fit: Any) -> dict[str, Any]:
         "columns": column_descriptions(fit._described, fit.design.names),
         "methods": f"{fit.target} was regressed on {terms} under differential privacy for "
         f"{whose(release or fit)} ({fit._family.method}). Columns were clamped to public bounds, "
-        f"and coefficients {fitted}, by privgram {__version__} with epsilon = {fit.epsilon:g} and "
-        f"delta = {fit.delta:.3g} ({neighbours(release or fit)}). Standard errors,"
+        f"and coefficients {fitted}, by privgram {__version__} with {budget(fit)} "
+        f"({neighbours(release or fit)}). Standard errors,"
         f"{errors.get(fit.cov_type, ' which assume equal variance,')} include sampling error, "
         "privacy noise and an allowance for clipping.",
         "limits": LIMITS_OF_FIT,

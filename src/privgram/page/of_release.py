@@ -20,6 +20,7 @@ from privgram.page.document import (
     OF_LEVELS,
     OF_ROWS,
     RESULT,
+    budget,
     check_path,
     column_descriptions,
     guarantee,
@@ -140,10 +141,9 @@ def _of_release(release: ReleaseRecord, target: str | None) -> dict[str, Any]:
         "columns": column_descriptions(release.columns, release.names),
         "methods": f"Regressions were computed under differential privacy for {protected}. The "
         "second moment of the columns, each clamped to public bounds, was released by privgram "
-        f"{__version__} ({type(release.mechanism).__name__}) with epsilon = {release.epsilon:g}, "
-        f"delta = {release.delta:.3g} ({neighbours(release)}). Coefficients are least squares on "
-        "the released matrix; standard errors include sampling error, of equal variance, and "
-        "privacy noise.",
+        f"{__version__} ({type(release.mechanism).__name__}) with {budget(release)} "
+        f"({neighbours(release)}). Coefficients are least squares on the released "
+        "matrix; standard errors include sampling error, of equal variance, and privacy noise.",
         "limits": LIMITS_OF_RELEASE,
         "facts": {
             "mechanism": str(release.mechanism),
