@@ -37,7 +37,7 @@ def test_counts_up_to_any_bound_are_those_of_their_law(upper):
     exact = np.ceil(np.log1p(-part) / -np.log1p(1 / mean) - 1)
     counts = guess._counted("visits", part)
     np.testing.assert_array_equal(counts, np.round(counts))
-    np.testing.assert_allclose(counts, exact, atol=1 + 2 * upper / 2**16)
+    np.testing.assert_allclose(counts, exact, atol=1 + 2 * upper / 2**20)
 
 
 def test_shares_means_and_deviations_are_those_that_are_stated():

@@ -34,7 +34,7 @@ COUNTED, STRENGTH = (1 / 10, 1 / 100), (1 / 4, 1 / 200)
 RARE = 1 / 100
 
 #: Counts of which the probability is computed: of larger targets, those of as many even steps.
-MOST_COUNTS = 1 << 16
+MOST_COUNTS = 1 << 20
 
 #: The parts of a guess that a mapping may have.
 PARTS = ("correlation", "mean", "std")
