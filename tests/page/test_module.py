@@ -12,6 +12,7 @@ from scipy import special
 from support.helpers import refuses
 
 import privgram as pg
+from privgram.regression.inference import ALL_OPEN
 
 ROOT = Path(__file__).parents[2]
 MODULE = ROOT / "src" / "privgram" / "page" / "privgram.js"
@@ -298,6 +299,62 @@ def test_what_cannot_be_read_or_answered_is_one_clear_error():
     )
     for (code, message), one in zip(cases, found, strict=True):
         assert message in one, code
+
+
+def small(rows, columns, epsilon, adjacency="replace"):
+    return pg.release(
+        rows, pg.Columns(columns, intercept=True), epsilon=epsilon, delta=1e-6,
+        adjacency=adjacency, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1),
+    )  # fmt: skip
+
+
+ODD = {
+    "called like the constant": (
+        {"Intercept": (0, 1), "b": (0, 1), "y": (-1, 6)},
+        ["Intercept", "b"],
+    ),
+    "called by numbers": ({"g": ["u", "v", "w"], "1": ["x", "y"], "y": (-1, 6)}, None),
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+@pytest.mark.parametrize("intercept", [True, False])
+def test_columns_of_odd_names_are_those_of_python(table, tmp_path, case, intercept):
+    columns, features = ODD[case]
+    rows = {"Intercept": table["a"], "1": table["constructor"]} | table
+    release, path = small({x: rows[x] for x in columns}, columns, 20.0), tmp_path / "release.json"
+    release.save(path)
+    fit = release.regress("y", features, intercept=intercept)
+    new = {"Intercept": [0.5, 0.2], "b": [0.1, 0.9], "g": ["v", "u"], "1": ["y", "x"]}
+    found = run_node(
+        "const fit = read(given.file).regress('y', given.features, { intercept: given.intercept });"
+        "return [fit.names, fit.coefficients, fit.predict(given.rows)];",
+        {"file": path.read_text(), "features": features, "intercept": intercept, "rows": new},
+    )
+    assert found[0] == list(fit.param_names)
+    agree(found[1], fit.params, "coef")
+    agree(found[2], fit.predict({x: np.array(new[x]) for x in columns if x in new}), "predict")
+
+
+def test_refusals_are_those_of_python_where_no_interval_has_an_end_or_a_level_is_no_number(
+    tmp_path,
+):
+    rows = {"x": np.array([-0.4, 0.5, 0.9]), "y": np.array([-0.1, 0.4, 0.5])}
+    columns, path = {"x": (-1, 1), "y": (-3, 3)}, tmp_path / "open.json"
+    release = next(
+        one
+        for epsilon in np.geomspace(20, 2e4, 200)
+        if (one := small(rows, columns, float(epsilon))).regress("y", ["x"]).refusal == ALL_OPEN
+    )
+    release.save(path)
+    found = run_node("const fit = read(given).regress('y', ['x']);"
+                     "return [fit.refusal, fit.coefficients.map(String)];", path.read_text())  # fmt: skip
+    assert found == ["the privacy noise hides every coefficient", ["NaN", "NaN"]]
+    big = [2**60, 2**60 + 1]
+    columns = {"f": pg.Factor(big), "y": (-3, 3)}
+    small({"f": np.array(big), "y": rows["y"][:2]}, columns, 9.0).save(path)
+    found = run_node("try { read(given); } catch (e) { return e.message; }", path.read_text())
+    assert "levels of 2^53" in found
 
 
 def test_law_of_student_is_scipy_s():

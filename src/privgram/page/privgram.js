@@ -143,6 +143,8 @@ function prepared(law, d) {
 // A variable's levels as texts, the one for all other values last; none for one without.
 function levelsOf(given) {
   const levels = Array.isArray(given) && typeof given[0] === "string" ? given : given?.levels ?? [];
+  const isExact = levels.every((one) => typeof one === "string" || Number.isSafeInteger(one));
+  ensure(isExact, "levels of 2^53 and beyond are not read here");
   return [...levels.map(String), ...(given?.other ? ["other"] : [])];
 }
 const levelName = (variable, level) => `${variable}[${level}]`;
@@ -178,7 +180,11 @@ const MEANS = { gaussian: (x) => x, poisson: Math.exp, binomial: (x) => 1 / (1 +
 // What all results have: estimates of contrasts of the parameters, and what follows.
 export class Regression {
   family = "gaussian";
-  get inference() { return (this.known ??= this.contrasts(identity(this.names.length))); }
+  get inference() { // refused where no interval has an end
+    const found = (this.known ??= this.contrasts(identity(this.names.length)));
+    const isOpen = found.refusal === null && intervalsOf(found, 0.95).flat().every((x) => !Number.isFinite(x));
+    return isOpen ? (this.known = refused(this.names.length, "the privacy noise hides every coefficient")) : found;
+  }
   get refusal() { return this.inference.refusal; }
   get coefficients() { // of the rows at hand where only the number of rows is not known
     const found = this.inference, isKnown = found.refusal === null || found.isBeyond;
@@ -213,15 +219,17 @@ export class Regression {
     const mean = found.estimate.map(MEANS[this.family]);
     const ofMeans = { mean, interval: interval.map((ends) => ends.map(MEANS[this.family])) };
     if (this.family !== "gaussian") return ofMeans;
-    const around = quantileOf(level, this.dfResid) * Math.sqrt(this.scale);
+    // Nothing is known of observations where the noise hides the residuals.
+    const around = this.scale > 0 ? quantileOf(level, this.dfResid) * Math.sqrt(this.scale) : NaN;
     const observed = interval.map((ends, i) => ends.map((end, side) =>
       mean[i] + (2 * side - 1) * Math.hypot(end - mean[i], around)));
     return { ...ofMeans, observed, stderr: diagonal(found.covariance).map(Math.sqrt) };
   }
   rows(table) {
     const bounds = this.columns?.bounds ?? {}, size = Object.values(table)[0]?.length ?? 1;
-    return transposed(this.names.map((name) =>
-      (name === INTERCEPT ? Array(size).fill(1) : featureOf(bounds, name, table))));
+    const last = this.names.length - 1; // a feature may have the name too
+    return transposed(this.names.map((name, k) => (name === INTERCEPT && k === last && this.isCentred !== false
+      ? Array(size).fill(1) : featureOf(bounds, name, table))));
   }
 }
 
@@ -273,7 +281,8 @@ class Release {
     Object.assign(this, saved, saved.derived, { noise, matrix: unpacked(saved), weight: columns?.row_weights });
     const stored = (name, given) => levelsOf(given).filter((one) => names.includes(levelName(name, one)));
     this.factors = new Map(Object.entries(columns?.bounds ?? {})
-      .map(([name, given]) => [name, stored(name, given)]).filter(([, of]) => of.length));
+      .map(([name, given]) => [name, stored(name, given)]).filter(([, of]) => of.length)
+      .sort(([a, [x]], [b, [y]]) => names.indexOf(levelName(a, x)) - names.indexOf(levelName(b, y))));
     const sums = [...this.factors].map(([name, of]) =>
       names.map((one) => +of.some((level) => levelName(name, level) === one)));
     this.everyOne = this.ones ? [this.ones, ...sums] : []; // what is 1 in every row
@@ -331,7 +340,7 @@ class LeastSquares extends Regression {
       transform.push([...chosen.map((i) => (-half[goal] * center[i]) / half[i]), half[goal]]);
       offset.push(center[goal]);
     }
-    Object.assign(this, { release, target, columns, names: own, frame, transform, offset });
+    Object.assign(this, { release, target, columns, names: own, frame, transform, offset, isCentred });
     this.solve(units[p] ** 2 * (release.weight ? Math.max(...columns.bounds[release.weight]) : 1));
   }
   solve(unitSquared) {
