@@ -385,6 +385,25 @@ def test_r_reads_levels_and_strings_of_any_kind(tmp_path):
 
 
 @needs_r
+def test_columns_that_are_called_like_constants_are_columns_in_r(tmp_path):
+    rows = {"1": table()["a"], "(Intercept)": table()["b b"], "y": table()["y"]}
+    columns = pg.Columns({"1": (-1, 2), "(Intercept)": (-4, 6), "y": (-9, 9)}, intercept=True)
+    path = tmp_path / "release.json"
+    release = pg.release(rows, columns, 8.0, 1e-6, mechanism=pg.AnalyzeGauss())
+    release.save(path)
+    for formula, intercept in (
+        ("y ~ `1` + `(Intercept)`", True),
+        ("y ~ `1` + `(Intercept)` - 1", False),
+    ):
+        fit = release.regress("y", ["1", "(Intercept)"], intercept=intercept)
+        names, found = by_r(path, formula)
+        first = names.pop(0) if intercept else None
+        assert (first, names) == ("(Intercept)" if intercept else None, ["1", "(Intercept)"])
+        expected = np.roll([fit.params, fit.bse], int(intercept), axis=1)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@needs_r
 @pytest.mark.long
 def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
     pytest.importorskip("pandas")

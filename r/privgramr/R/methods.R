@@ -30,8 +30,8 @@ confint.private_lm <- function(object, parm, level = 0.95, estimand = c("populat
 
 # The intercept comes first in R.
 r_order <- function(fit) {
-  at <- seq_along(fit$design$parameters)
-  c(at[fit$design$parameters == "(Intercept)"], at[fit$design$parameters != "(Intercept)"])
+  constant <- constant_of(fit$design)
+  c(constant, setdiff(seq_along(fit$design$parameters), constant))
 }
 
 in_r_order <- function(fit, values) stats::setNames(values, fit$design$parameters)[r_order(fit)]
@@ -82,7 +82,7 @@ overall <- function(fit) {
   equations <- fit$equations
   design <- fit$design
   size <- length(design$names)
-  is_held <- !is.null(design$constant) && !"(Intercept)" %in% design$parameters
+  is_held <- !is.null(design$constant) && !length(constant_of(design))
   if (size == 0 || is_held) return(c(NA_real_, NA_real_, NA_real_))
   contrasts <- design$transform[seq_len(size), , drop = FALSE]
   offset <- design$offset[seq_len(size)]
@@ -179,6 +179,10 @@ predict.private_lm <- function(object, newdata, se.fit = FALSE,
   if (interval != "none") {
     ends <- intervals_of(found, level)
     if (interval == "prediction") {
+      if (!isTRUE(error_variance(object) > 0)) {
+        stop("the noise hides the residuals, and with them how far observations lie about their ",
+             "means: take a larger epsilon", call. = FALSE)
+      }
       around <- qt(0.5 + level / 2, object$equations$df_residual) * sqrt(error_variance(object))
       half <- sqrt((ends - found$estimate)^2 + around^2)
       ends <- found$estimate + half * rep(c(-1, 1), each = nrow(half))
@@ -193,10 +197,8 @@ predict.private_lm <- function(object, newdata, se.fit = FALSE,
 # The features of new rows in own units, in the order of the parameters.
 rows_of <- function(fit, newdata) {
   newdata <- as.data.frame(newdata, optional = TRUE)
-  columns <- lapply(fit$design$parameters, function(name) {
-    if (name == "(Intercept)") return(rep(1, nrow(newdata)))
-    feature_of(fit$release, name, newdata)
-  })
+  columns <- lapply(fit$design$names, function(name) feature_of(fit$release, name, newdata))
+  if (length(constant_of(fit$design))) columns <- c(columns, list(rep(1, nrow(newdata))))
   found <- vapply(columns, as.numeric, numeric(nrow(newdata)))
   matrix(found, nrow(newdata), length(columns))
 }
@@ -274,7 +276,7 @@ anova.private_lm <- function(object, ...) {
 # Coefficients with their intervals, as there are no rows to draw.
 plot.private_lm <- function(x, level = 0.95, main = paste("Effects on", x$target), ...) {
   need_inference(x)
-  shown <- names(coef(x)) != "(Intercept)"
+  shown <- seq_along(coef(x)) > length(constant_of(x$design))
   ends <- confint(x, level = level)[shown, , drop = FALSE]
   found <- coef(x)[shown]
   at <- rev(seq_along(found))

@@ -24,6 +24,9 @@ private_lm <- function(formula, release) {
   } else {
     contrasts_of(fit, diag(nrow(design$transform)))
   }
+  if (is.null(fit$inference$refusal) && !any(is.finite(intervals_of(fit$inference, 0.95)))) {
+    fit$inference <- refuse(nrow(design$transform), "the privacy noise hides every coefficient")
+  }
   fit$coefficients <- stats::setNames(fit$inference$estimate, design$parameters)
   if (!is.null(fit$inference$refusal) && is.null(fit$inference$beyond)) {
     # Where only the rows are not known, the estimate is.
@@ -59,7 +62,10 @@ sum_of <- function(term, release, every) {
   if (head == "(") return(sum_of(last, release, every))
   if (!head %in% c("+", "-")) {
     name <- label_of(term)
-    if (name %in% c("0", "1")) return(list(names = character(), intercept = name == "1"))
+    # A column may be called `0` or `1` too, which is no number.
+    if (is.numeric(term) && name %in% c("0", "1")) {
+      return(list(names = character(), intercept = name == "1"))
+    }
     return(list(names = if (name == ".") every else name, intercept = NA))
   }
   left <- list(names = character(), intercept = NA)
@@ -146,6 +152,11 @@ design_of <- function(release, target, features, intercept) {
        transform = diag(largest[p + 1] / largest[seq_len(p)], p), offset = rep(0, p),
        constant = if (length(held)) held[[1]][chosen] / (half_width[chosen] / largest[seq_len(p)]),
        spread = largest[p + 1], center = center[goal], chosen = chosen)
+}
+
+# The place of the constant among the parameters, if it is one: a column may be called like it.
+constant_of <- function(design) {
+  if (length(design$parameters) > length(design$names)) length(design$parameters) else integer(0)
 }
 
 equations_of <- function(release, design) {

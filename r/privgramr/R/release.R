@@ -58,6 +58,9 @@ factor_levels <- function(release) {
   found <- lapply(release$columns$bounds, function(given) {
     levels <- if (is.list(given)) given$levels else if (is.character(given)) given
     if (is.null(levels) || identical(given, "bool")) return(NULL)
+    if (is.numeric(levels) && any(abs(levels) >= 2^53)) {
+      stop("levels of 2^53 and beyond are not read in R", call. = FALSE)
+    }
     if (is.numeric(levels)) levels <- sprintf("%.0f", levels)
     c(as.character(levels), if (is.list(given) && isTRUE(given$other)) "other")
   })

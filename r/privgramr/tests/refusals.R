@@ -104,3 +104,18 @@ private$release$derived$rows <- NULL
 fit <- private_lm(y ~ a, privgramr:::as_release(private))
 stopifnot(all(is.finite(coef(fit))), all(is.finite(confint(fit, estimand = "sample"))))
 refused(logLik(fit), "number of rows")
+
+# Where no interval has an end, and where residuals are hidden.
+open <- cases[["AnalyzeGauss"]]$file
+open$release$derived$rows <- 2.001
+fit <- private_lm(log(wage) ~ a, privgramr:::as_release(open))
+stopifnot(all(is.nan(coef(fit))))
+refused(summary(glance(fit)), "hides every coefficient")
+fit <- private_lm(log(wage) ~ a, release)
+at <- data.frame(a = 1)
+stopifnot(all(is.finite(predict(fit, at, interval = "prediction"))))
+fit$equations$squares <- 0
+refused(predict(fit, at, interval = "prediction"), "noise hides the residuals")
+exact <- file
+exact$release$columns$bounds$sex <- list(levels = 2^60 + c(0, 256))
+refused(private_lm(log(wage) ~ a, privgramr:::as_release(exact)), "2.53 and beyond")
