@@ -202,6 +202,15 @@ def test_second_rounds_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
+def test_columns_are_asked_for_by_name():
+    columns = pg.Columns({"a": (0, 1), "g": ["u", "v"]}, intercept=True)
+    rows = {"a": np.linspace(0, 1, 500), "g": np.repeat(["u", "v"], 250)}
+    released = pg.release(rows, columns, epsilon=9.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
+    for name in (None, 1.5, np.int64(0)):
+        for ask in (released.describe, released.correlation):
+            refuses(lambda ask=ask, name=name: ask([name]), TypeError, "by its name, not by")
+
+
 def test_they_are_printed():
     one = make_release(tables().T @ tables(), NAMES, GaussianLaw(60.0, 85.0), 4000)
     assert "population" in str(one.describe())

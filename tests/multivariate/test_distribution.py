@@ -241,11 +241,27 @@ def test_distribution_and_its_histogram_are_drawn():
         (lambda r: r.mean(estimand="rows"), "estimand is"),
         (lambda r: r.mean(0.7), "alpha"),
         (lambda r: r.histogram(0), "bins must be"),
+        (lambda r: r.histogram(10**12), "bins must be .* to 262144"),
         (lambda r: r.histogram([2, 1]), "edges that ascend"),
     ],
 )
 def test_bad_questions_are_refused(call, message):
     refuses(lambda: call(results(np.ones(9))), ValueError, message)
+
+
+def test_bins_may_be_finer_than_the_steps_of_the_column():
+    """Those without a step have no rows, and take no memory of all steps."""
+    found = results(np.random.default_rng(1).random(900), mu=1.0, rng=np.random.default_rng(2))
+    fine, steps = found.histogram(1 << 18), found.histogram(found.grid.size - 1)
+    assert np.count_nonzero(fine.variances) == found.grid.size
+    np.testing.assert_allclose(fine.counts.sum(), steps.counts.sum())
+    empty = fine.variances == 0
+    assert not fine.counts[:, empty].any()
+
+
+def test_quantiles_that_are_near_have_headings_of_their_own():
+    found = replace(results(np.ones(9)), q=(0.3333333, 0.33333331))
+    assert {"q33.33333", "q33.333331"} <= found.heads().keys()
 
 
 def test_counts_that_are_not_negative_are_the_nearest_by_siblings():

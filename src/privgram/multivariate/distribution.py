@@ -537,10 +537,13 @@ class DistributionResults(TableOfCounts):
         tolerance = 1e-9 * float(np.ptp(values))
         bin_of = np.searchsorted(edges[:-1], values + tolerance, "right") - 1
         bin_of[values > edges[-1] + tolerance] = -1
-        sums = np.zeros((len(edges) - 1, self.counts.shape[1]))
-        sums[:, : len(values)] = bin_of == np.arange(len(edges) - 1)[:, None]
+        with_values = np.unique(bin_of[bin_of >= 0])  # bins may be finer than steps
+        sums = np.zeros((len(with_values), self.counts.shape[1]))
+        sums[:, : len(values)] = bin_of == with_values[:, None]
+        counts, of_noise = np.zeros((len(self.counts), len(edges) - 1)), np.zeros(len(edges) - 1)
+        counts[:, with_values] = self.counts @ sums.T
+        of_noise[with_values] = noise_variances(sums, self.variances)
         shared = {each.name: getattr(self, each.name) for each in fields(TableOfCounts)}
-        of_noise, counts = noise_variances(sums, self.variances), self.counts @ sums.T
         return HistogramResults(**shared | {"counts": counts, "variances": of_noise}, edges=edges)
 
     # --- what is shown --------------------------------------------------------------------
@@ -551,7 +554,7 @@ class DistributionResults(TableOfCounts):
         for name in self.statistics:
             if name == "quantile":
                 several = zip(*(x.T for x in self.quantile(self.q, alpha, estimand)), strict=True)
-                heads = {f"q{100 * q:g}": x for q, x in zip(self.q, several, strict=True)}
+                heads = {f"q{100 * q:.12g}": x for q, x in zip(self.q, several, strict=True)}
             else:
                 given = (alpha,) if name == "count" else (alpha, estimand)
                 heads = {name: getattr(self, name)(*given)}
@@ -638,7 +641,8 @@ def bins_of(described: Numeric, bins: int | Sequence[float] | Vector) -> tuple[V
     whole = Grid(described, 1)
     ends = whole.at(np.array([0.0, 1.0]))
     if np.ndim(bins) == 0:
-        edges = whole.at(np.linspace(0, 1, check_integer(bins, "bins", 1) + 1))
+        n_bins = check_integer(bins, "bins", 1, MOST_STEPS)
+        edges = whole.at(np.linspace(0, 1, n_bins + 1))
     else:
         edges = np.asarray(bins, np.float64)
         if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():

@@ -381,6 +381,8 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
     Of a released column, of a number, or of an indicator such as "sex[f]".
     """
     described = release.columns
+    if not isinstance(name, str):
+        raise TypeError(f"a column is given by its name, not by {type(name).__name__}")
     if name in release.names:
         image = np.zeros(release.n_columns)
         image[release.names.index(name)] = 1.0
