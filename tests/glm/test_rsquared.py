@@ -89,6 +89,18 @@ def test_it_is_refused_where_nothing_was_summed_for_it(table):
         _ = refused.rsquared
 
 
+def test_its_interval_says_why_where_a_factor_of_many_levels_is_beside(table):
+    """A property that raised an AttributeError had Python say that there is no `_goodness`."""
+    levels = [f"f{i}" for i in range(20)]
+    rows = table.assign(f=np.resize(levels, len(table)))
+    columns = {"a": (-4, 4), "y": (-40, 40), "f": levels}
+    fit = pg.regress(rows, "y ~ a + f", columns, epsilon=50.0, delta=1e-6)
+    for estimand in ("sample", "normal"):
+        refuses(
+            lambda e=estimand: fit.rsquared_int(estimand=e), pg.RefusedError, "rsquared takes sums"
+        )
+
+
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
 def test_units_have_none_whose_errors_may_go_together(table, family):
     """Their scores are added up before they are squared: of five rows alike, to five times more."""

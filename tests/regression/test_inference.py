@@ -102,6 +102,30 @@ def test_habit_of_other_packages_is_no_five_percent_interval(fit):
     np.testing.assert_allclose(fit.conf_int(0.05), fit.conf_int())
 
 
+def test_level_that_floats_do_not_tell_from_one_is_refused(table):
+    """Ends would be infinity less infinity where the noise depends on the coefficients."""
+    fit = make_release(moment(table), NAMES, GaussianLaw(1.0, 1.4), n_rows=500).regress("y")
+    for call in (fit.conf_int, fit.t_test("a").conf_int, fit.rsquared_int):
+        assert np.isfinite(np.asarray(call(alpha=1e-12))).all()
+        refuses(lambda call=call: call(alpha=1e-16), ValueError, "alpha must be 1e-15 or more")
+
+
+def test_observations_have_no_interval_where_noise_hides_the_residuals(table):
+    """Their variance came out as 0, and theirs were the intervals of means."""
+    noisy, law = moment(table), GaussianLaw(2.0, 2.8)
+    noisy[2, 2] -= 6.0
+    fit = make_release(noisy, NAMES, law, n_rows=500).regress("y")
+    assert fit.refusal is None
+    assert fit.scale == 0.0
+    predicted = fit.get_prediction(np.zeros((3, 2)))
+    assert np.isfinite(predicted.conf_int()).all()
+    refuses(lambda: predicted.conf_int(obs=True), RefusedError, "noise hides the residuals")
+    assert np.isnan(predicted.se_obs).all()
+    frame = predicted.summary_frame()
+    assert frame.filter(like="obs").isna().all(axis=None)
+    assert frame.filter(like="mean").notna().all(axis=None)
+
+
 @pytest.mark.slow
 def test_every_line_of_a_summary_agrees_with_itself(table):
     law = GaussianLaw(15.0, 15.0 * np.sqrt(2))

@@ -172,11 +172,9 @@ class GLMResults(SavedFit, RegressionResults):
         return (*names, CONSTANT) if constant else names
 
     @cached_property
-    def _goodness(self) -> Goodness:
+    def _goodness(self) -> Goodness | None:
         said = self.parameters.get("goodness")
-        if said is None:
-            raise NotReleasedError(self._not_held("rsquared"))
-        return Goodness(**said)
+        return None if said is None else Goodness(**said)
 
     def pseudo_rsquared(self, kind: PseudoKind = "cs") -> float:
         """How much the features raise the likelihood of a constant alone, as a share.
@@ -376,8 +374,8 @@ class GLMResults(SavedFit, RegressionResults):
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link
         model = {} if self._family.is_linear else {"Model Family": family, "Link": link}
-        if "goodness" in self.parameters and self.refusal is None:
-            model["R-squared"] = shown_share(self._goodness.rsquared, self._goodness.stderr)
+        if (goodness := self._goodness) is not None and self.refusal is None:
+            model["R-squared"] = shown_share(goodness.rsquared, goodness.stderr)
         if said := self.parameters.get("likelihood"):
             kind: PseudoKind = "cs" if said["null"] is None else "mcf"
             name = "Pseudo R-squ." + " (CS)" * (kind == "cs")

@@ -242,6 +242,10 @@ def refuse_open(found: Inference) -> Inference:
     return refuse(size, ALL_OPEN)
 
 
+#: Below it floats do not tell a level from 1, and intervals would have no ends.
+LEAST_ALPHA = 1e-15
+
+
 def level_of(alpha: float) -> float:
     """The level 1 - alpha of an interval, or one clear error."""
     alpha = check_within(alpha, "alpha", 0, 1)
@@ -250,6 +254,8 @@ def level_of(alpha: float) -> float:
             f"alpha={alpha:g} would be an interval of {1 - alpha:.3g} probability; for one of "
             f"{alpha:.3g}, pass alpha={1 - alpha:g}"
         )
+    if alpha < LEAST_ALPHA:
+        raise ValueError(f"alpha must be {LEAST_ALPHA:g} or more: {alpha:g} beside 1 is nothing")
     return 1 - alpha
 
 

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 #: Rows that are predicted at once.
 _ROWS = 256
 
+HIDDEN_RESIDUALS = (
+    "the noise hides the residuals, and with them how far observations lie about their means: "
+    "take a larger epsilon"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
@@ -73,8 +78,12 @@ class Prediction:
 
     @property
     def se_obs(self) -> Vector:
-        """Standard deviations of new observations about the predicted means, shape (m,)."""
-        return np.hypot(self.se_mean, np.sqrt(self.var_resid))
+        """Standard deviations of new observations about the predicted means, shape (m,).
+
+        NaN where the noise hides the residuals.
+        """
+        around = np.sqrt(self.var_resid) if self.var_resid > 0 else np.nan
+        return np.hypot(self.se_mean, around)
 
     def conf_int(
         self, obs: bool = False, alpha: float = 0.05, *, estimand: Estimand = "population"
@@ -99,7 +108,8 @@ class Prediction:
         Raises
         ------
         RefusedError
-            A ValueError: where `OLSResults.conf_int` raises it.
+            A ValueError: where `OLSResults.conf_int` raises it, and of observations where the noise
+            hides the residuals.
         ValueError
             If an argument is out of its range, or a new observation is asked for of the data.
         """
@@ -111,6 +121,8 @@ class Prediction:
                 "a new observation is not one of these rows: leave obs or estimand out"
             )
         level = level_of(alpha)
+        if obs and not self.var_resid > 0:
+            raise RefusedError(HIDDEN_RESIDUALS)
         parts = self._of_population if estimand == "population" else self._parts(estimand)
         ends = np.concatenate([part.intervals(level) for part in parts])
         if not obs:
@@ -121,11 +133,17 @@ class Prediction:
         return np.asarray(middle + half * [-1.0, 1.0])
 
     def summary_frame(self, alpha: float = 0.05) -> DataFrame:
-        """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
+        """All of it as a data frame (needs pandas), with the columns that statsmodels has.
+
+        What is said of observations is NaN where the noise hides the residuals.
+        """
         low, high = self.conf_int(alpha=alpha).T
         columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
         columns |= {"mean_ci_lower": low, "mean_ci_upper": high}
         if self._family.is_linear:
-            low, high = self.conf_int(alpha=alpha, obs=True).T
+            if self.var_resid > 0:
+                low, high = self.conf_int(alpha=alpha, obs=True).T
+            else:
+                low = high = np.full(len(self.rows), np.nan)
             columns |= {"obs_ci_lower": low, "obs_ci_upper": high}
         return as_frame(columns)

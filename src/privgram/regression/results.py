@@ -589,13 +589,13 @@ class RegressionResults:
         RefusedError without inference; so of all that follows from it.
         """
         self._need_inference()
-        return self._goodness.rsquared
+        return self._explained().rsquared
 
     @property
     def rsquared_adj(self) -> float:
         """The same of the population: with the degrees of freedom taken off."""
         self._need_inference()
-        return self._goodness.adjusted
+        return self._explained().adjusted
 
     @property
     def rsquared_stderr(self) -> float:
@@ -603,7 +603,7 @@ class RegressionResults:
         if not self._minimises_squares:
             raise RefusedError(NO_SHARE_ERROR)
         self._need_inference("sample")
-        return self._goodness.stderr
+        return self._explained().stderr
 
     def rsquared_int(self, alpha: float = 0.05, *, estimand: ShareEstimand = "sample") -> Vector:
         """Confidence interval of R squared.
@@ -640,7 +640,7 @@ class RegressionResults:
                 raise RefusedError(reason)
             self._need_inference(estimand)
         quantile = quantile_of(alpha)
-        return np.array(self._goodness.interval(quantile, estimand))
+        return np.array(self._explained().interval(quantile, estimand))
 
     @property
     def df_model(self) -> int:
@@ -678,9 +678,15 @@ class RegressionResults:
         return np.asarray(null_space(in_own_units[None]).T @ contrasts)
 
     @property
-    def _goodness(self) -> Goodness:
-        """How much is explained, of a fit that is not refused."""
-        raise NotReleasedError(self._not_held("rsquared"))
+    def _goodness(self) -> Goodness | None:
+        """How much is explained, of a fit that is not refused; None where that is not held."""
+        return None
+
+    def _explained(self) -> Goodness:
+        """`_goodness`, or why it is not held: of a property Python would ask `__getattr__`."""
+        if self._goodness is None:
+            raise NotReleasedError(self._not_held("rsquared"))
+        return self._goodness
 
     @property
     def _clipped(self) -> str | None:
