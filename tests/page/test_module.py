@@ -347,8 +347,11 @@ def test_refusals_are_those_of_python_where_no_interval_has_an_end_or_a_level_is
         if (one := small(rows, columns, float(epsilon))).regress("y", ["x"]).refusal == ALL_OPEN
     )
     release.save(path)
-    found = run_node("const fit = read(given).regress('y', ['x']);"
-                     "return [fit.refusal, fit.coefficients.map(String)];", path.read_text())  # fmt: skip
+    found = run_node(
+        "const fit = read(given).regress('y', ['x']);"
+        "return [fit.refusal, fit.coefficients.map(String)];",
+        path.read_text(),
+    )
     assert found == ["the privacy noise hides every coefficient", ["NaN", "NaN"]]
     big = [2**60, 2**60 + 1]
     columns = {"f": pg.Factor(big), "y": (-3, 3)}
