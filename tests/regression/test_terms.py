@@ -146,6 +146,28 @@ def test_two_factors_agree_on_the_number_of_rows(table):
     assert isinstance(release.noise, TiedLaw)
 
 
+@pytest.mark.parametrize("size", [1e-9, 1e5, 1e9, 1e30])
+def test_powers_and_products_of_large_numbers_are_what_small_ones_are(size):
+    """Own functions differ by the third power of the size, and least squares took some for 0."""
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(0, 1, (2, N))
+    y = x - x**3 + 0.5 * x * z + rng.normal(0, 0.1, N)
+
+    def fit(size):
+        return pg.release(
+            {"x": size * x, "z": z, "y": y},
+            pg.Columns({"x": (0, size), "z": (0, 1), "y": (-2, 3)}, intercept=True,
+                       terms=["poly(x, 3)", "z", "x:z", "y"]),
+            epsilon=1e5, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1),
+        ).regress("y ~ poly(x, 3) + z + x:z")  # fmt: skip
+
+    found, plain = fit(size), fit(1.0)
+    powers = [1, 2, 3, 0, 1, 0]  # x, x**2, x**3, z, x:z and 1
+    assert len(found.params) == len(powers)
+    np.testing.assert_allclose(found.tvalues, plain.tvalues, rtol=1e-6)
+    np.testing.assert_allclose(found.params * size ** np.array(powers), plain.params, rtol=1e-6)
+
+
 def test_level_by_its_name_keeps_the_constant():
     """All levels of a factor are released instead of ones; one of them as a feature is a dummy."""
     rng = np.random.default_rng(4)

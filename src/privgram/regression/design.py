@@ -769,10 +769,12 @@ class _Builder:
         basis, goal = matrix(unscaled) * unit, matrix([*scaled, _ONE]) * unit
         one = basis.shape[1]
         with_ones = np.column_stack([basis, matrix([_ONE]) * unit])
+        sizes = np.maximum(np.abs(with_ones).max(axis=0), np.finfo(float).tiny)
+        with_ones /= sizes
         # Where the indicators of all levels are there, they hold the intercept.
-        spanned = one and np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(with_ones)
-        if not spanned:
-            basis = with_ones
+        ranks = np.linalg.matrix_rank(with_ones[:, :one]), np.linalg.matrix_rank(with_ones)
+        spanned = one and ranks[0] == ranks[1]
+        basis = with_ones[:, :one] if spanned else with_ones
         solved, *_ = np.linalg.lstsq(basis, goal, rcond=None)
         left = np.abs(basis @ solved - goal).max(axis=0)
         if not (left <= _SAME * np.maximum(np.abs(goal).max(axis=0), 1.0)).all():
@@ -782,7 +784,7 @@ class _Builder:
                 "and 'b'"
             )
         full = np.zeros((one + 1, goal.shape[1]))
-        full[: len(solved)] = solved
+        full[: len(solved)] = solved / sizes[: len(solved), None]
         return full
 
 
