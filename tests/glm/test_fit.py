@@ -301,3 +301,14 @@ def test_first_line_says_where_few_rows_may_decide_by_both_doors(tail):
                 assert len(set(said)) == 1
                 cautions.append(said[0])
     assert sum(cautions) <= 2 if tail is None else sum(cautions) > 12
+
+
+def test_rows_that_were_dropped_are_not_behind_a_weighted_fit():
+    """Their number is private: nobs was the public one, which counts them, without an error."""
+    table = made()
+    table |= {"a": np.where(np.arange(N) < N // 2, np.nan, table["a"]), "w": np.full(N, 0.5)}
+    columns = pg.Columns(BOUNDS | {"y": (-15, 15), "w": (0, 1)}, missing="drop")
+    rng = np.random.default_rng(1)
+    fit = pg.regress(table, "y ~ a + b", columns, 20.0, 1e-6, rng=rng, weights="w")
+    assert fit.nobs_stderr > 0
+    assert fit.nobs == pytest.approx(N / 4, abs=4 * fit.nobs_stderr)  # the sum of their weights

@@ -253,8 +253,9 @@ def _recorded(
         parameters["offset"] = problem.offset
     parameters |= {k: v for k, v in asdict(parts.facts).items() if v is not None}
     rows = parts.rows
-    weighted = problem.columns.row_weights is not None
-    if weighted and public is not None and unit is None:
+    columns = problem.columns
+    weighted = columns.row_weights is not None
+    if weighted and public is not None and unit is None and columns.missing != "drop":
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
     written, survival = problem.written, problem.survival

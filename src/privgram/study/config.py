@@ -168,7 +168,10 @@ def read_study(path: Path) -> StudyConfig:
             )
         columns = {name: from_plain(description) for name, description in columns.items()}
     table = data.pop("table")
-    paths = [str(path.parent / one) for one in ([table] if isinstance(table, str) else table)]
+    files = table if isinstance(table, list) else [table]
+    if not files or not all(isinstance(one, str) for one in (*files, data["ledger"])):
+        raise ValueError(f"{shown(path.name)}: table and ledger are paths, or table a list of some")
+    paths = [str(path.parent / one) for one in files]
     unit = _read_unit(path, data.pop("unit", None), data.pop("max_rows", None))
     ledger = path.parent / data.pop("ledger")
     return StudyConfig(
@@ -260,7 +263,7 @@ def _aligned(lines: Iterable[tuple[str, str]]) -> str:
 
 def _key(name: str) -> str:
     plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
-    return name if plain else json.dumps(name)
+    return name if plain else toml_value(name)
 
 
 def _kinds(path: Path) -> dict[str, str]:

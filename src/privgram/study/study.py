@@ -123,6 +123,8 @@ class Study:
         protects = Unit.of(request.unit)
         self.unit = None if protects is None else protects.settled(adjacency)
         self.name = table_name(table) if request.name is None else request.name
+        if not isinstance(self.name, str):
+            raise TypeError(f"name says what the table is called, not {type(self.name).__name__}")
         self.threads, self.progress = request.threads, request.progress
         cache_bytes = request.cache_bytes
         self.cache_bytes = (
