@@ -118,6 +118,20 @@ def test_profile_that_no_gaussian_noise_dominates_is_refused(ledger):
     assert ledger.spent[0] > 0.1
 
 
+def test_epsilon_of_any_size_is_over_the_budget(ledger):
+    """The square of its ratio is beyond floats, and was an OverflowError."""
+    for epsilon in (1e200, 1e308):
+        profile = privacy.GaussianProfile(gaussian_ratio(epsilon, 1e-7))
+        refuses(
+            lambda e=epsilon, p=profile: ledger.spend(
+                e, 1e-7, adjacency=ledger.adjacency, unit="", privacy=p
+            ),
+            BudgetExceeded,
+            "over the budget",
+        )
+    assert not ledger.entries
+
+
 def test_default_is_by_gaussian_noise_where_there_is_some(path):
     assert Ledger(path, 1.0, 1e-6).composition == "gaussian"
     assert Ledger(path.with_suffix(".pure"), 1.0, 0.0).composition == "basic"
