@@ -36,6 +36,23 @@ def test_draws_on_the_axes_given_or_on_its_own(table, of):
     pyplot.close("all")
 
 
+def test_every_group_is_in_the_legend_and_the_level_is_not_rounded():
+    """Matplotlib leaves out names that begin with an underscore; 97.5 % were 98 %."""
+    pytest.importorskip("matplotlib").use("Agg")
+    from matplotlib.figure import Figure
+
+    levels = ["_u", "v"]
+    rows = {"x": np.linspace(0, 1, 2000), "g": np.resize(levels, 2000)}
+    study = pg.Study(rows, {"x": (0, 1), "g": levels}, epsilon=4.0, delta=1e-6)
+    found = study.histogram("x", bins=4, by="g", epsilon=4.0)
+    ax = found.plot(Figure().add_subplot(), alpha=0.025)
+    assert [text.get_text().strip() for text in ax.get_legend().get_texts()] == levels
+    assert ax.get_title(loc="left") == "x with 97.5% intervals"
+    assert "97.5% intervals" in found.text(0.025)
+    assert "99.9% intervals" in found.text(0.001)
+    assert "93% intervals" in found.text(0.07)
+
+
 @pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named():
     code = """

@@ -158,6 +158,11 @@ def aligned(heads: list[str], cells: list[list[str]]) -> list[str]:
     ]
 
 
+def level_text(alpha: float) -> str:
+    """The level of an interval: 95%, or 97.5%, which is not 98%."""
+    return f"{100 * (1 - alpha):.12g}%"
+
+
 def number(value: float | None) -> str:
     """Four digits, or a dash for what is not there."""
     return "-" if value is None else f"{value:.4g}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of
-from privgram._base.text import Printed, as_frame, as_text
+from privgram._base.text import Printed, as_frame, as_text, level_text
 from privgram.multivariate.variables import (
     Covariance,
     NewRows,
@@ -188,7 +188,7 @@ class PCA(Printed):
         beyond = " and sampling" if self.of_correlations else ""
         below = [
             f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "
-            f"({1 - self.alpha:.0%})."
+            f"({level_text(self.alpha)})."
         ]
         if np.isnan(self.explained_variance_ratio_).any():
             below.append("Noise leaves no positive sum of eigenvalues: parts of it are unknown.")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from privgram._base.numbers import Matrix, Vector, check_one_of
-from privgram._base.text import Printed, as_frame, as_text, shown
+from privgram._base.text import Printed, as_frame, as_text, level_text, shown
 from privgram.multivariate.variables import (
     CLIPPED,
     Variables,
@@ -109,7 +109,9 @@ class Description(Printed):
 
     def __str__(self) -> str:
         about = "the population" if self.estimand == "population" else "these rows"
-        legend = f"{1 - self.alpha:.0%} intervals of means of {about}, of deviations of these rows."
+        legend = (
+            f"{level_text(self.alpha)} intervals of means of {about}, of deviations of these rows."
+        )
         gone = [name for name, std in zip(self.names, self.std, strict=True) if math.isnan(std)]
         below = [legend, *_hidden(gone)]
         if self.clipped:

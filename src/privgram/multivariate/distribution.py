@@ -29,7 +29,7 @@ import numpy as np
 from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
 from privgram._base.saved import ArchiveFormat, format_of
-from privgram._base.text import Printed, aligned, listed, short_names, shown
+from privgram._base.text import Printed, aligned, level_text, listed, short_names, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.variables import Boolean, Factor, Log, Numeric
@@ -263,7 +263,7 @@ class TableOfCounts(Printed, SavedFit):
 
     def text(self, alpha: float = 0.05) -> str:
         """The table as text, with intervals of level 1 - `alpha`."""
-        below = [f"{shown(self.column)}{self.legend.format(f'{1 - alpha:.0%}')}"]
+        below = [f"{shown(self.column)}{self.legend.format(level_text(alpha))}"]
         if self.hidden:
             names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
             below.append(f"The noise hides how many rows have: {listed(names)}.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.text import shown
+from privgram._base.text import level_text, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +103,7 @@ def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> A
     more = len(found.labels) - len(labels)
     heading(
         ax,
-        f"{cut(found.column)} with {1 - alpha:.0%} intervals"
+        f"{cut(found.column)} with {level_text(alpha)} intervals"
         + (f", {more} groups more" if more > 0 else ""),
     )
     if len(labels) > 1:
@@ -133,7 +133,7 @@ def plot_survival(curves: Any, ax: Axes | None = None) -> Axes:
         ax.fill_between(curves.times, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
     ax.set_xlabel("time")
     ax.set_ylabel(curves.what)
-    heading(ax, f"{curves.what.capitalize()} with {1 - curves.alpha:.0%} intervals")
+    heading(ax, f"{curves.what.capitalize()} with {level_text(curves.alpha)} intervals")
     if 1 < len(curves.names) <= MOST_NAMES:
         ax.legend(frameon=False, fontsize="small")
     ax.spines[["top", "right"]].set_visible(False)
@@ -156,7 +156,9 @@ def heading(ax: Axes, text: str) -> None:
 
 def cut(name: str) -> str:
     """Shorten a name, and take away what a picture would act on."""
-    # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
+    # Matplotlib would read mathematics between dollar signs, and leaves what begins with an
+    # underscore out of legends; SVG has no control characters.
     name = shown(name)
+    name = f" {name}" if name.startswith("_") else name
     name = name if len(name) <= LONGEST_AXIS_NAME else name[: LONGEST_AXIS_NAME - 1] + "…"
     return name.replace("$", r"\$")
