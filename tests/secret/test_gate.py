@@ -24,7 +24,17 @@ from privgram.mechanisms import release_noise
 from privgram.privacy.guarantee import Guarantee
 from privgram.secret import gate
 from privgram.secret.gate import Gate, Spent
-from privgram.secret.kinds import Errors, HeldOut, Learner, Model, Moment, Rows, Scores, Vectors
+from privgram.secret.kinds import (
+    Errors,
+    HeldOut,
+    Learner,
+    Model,
+    Moment,
+    Outer,
+    Rows,
+    Scores,
+    Vectors,
+)
 from privgram.secret.sweep import Image, KeptImage
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
@@ -114,6 +124,55 @@ def test_parts_of_one_reading_are_no_parts_of_another():
         with pytest.raises(Spent):
             door.release(door.adopt(p, part), 1e-3)
     other.release(other.adopt(q, "learnt"), 0.5)
+
+
+def test_ways_to_part_the_rows_add_up():
+    """Whoever is in a group is learnt from too, and may be held out by another column."""
+    table = np.random.default_rng(0).normal(size=(8, 5))
+
+    def read(new):
+        (made := new(5)).update(table)
+        return made
+
+    one, learner = gate_of("add-remove", read), Learner(np.zeros((2, 2)))
+    image = KeptImage(np.eye(3, 2), np.ones(2), 1.0, 1.0, 2)
+    learnt, held = one.read(image, Scores(learner), HeldOut(learner))
+    [by_another] = one.read(KeptImage(np.eye(4, 2), np.ones(2), 1.0, 1.0, 1), HeldOut(learner))
+    for total in (learnt, held):
+        one.release(total, 0.5)
+    assert one.spent == 0.5
+    for total in (by_another, one.adopt(moment_of("p"), 0)):
+        one.release(total, 0.25)
+    assert one.spent == 1.0
+    one.release(one.adopt(moment_of("p"), 1), 0.25)
+    for total in (by_another, one.adopt(moment_of("p"), "learnt")):
+        with pytest.raises(Spent):
+            one.release(total, 1e-3)
+
+
+def test_somebody_in_several_parts_is_in_those_of_another_reading_too():
+    """In part 0 of one reading, and in part 1 of another: of each there is one at most."""
+    one = gate_of("add-remove", overlap=lambda shared: float(shared.diagonal().max()))
+    other = one.on(None)
+    for door, weights in ((one, [1, 0]), (other, [0, 1])):
+        parts = [door.adopt(each, i) for i, each in enumerate(moments(table_of("p", "q"))[:2])]
+        door.release(door.mix(parts, weights, 0), 0.5)
+    assert one.spent == pytest.approx(1.0)
+    with pytest.raises(Spent):
+        other.release(other.mix([other.adopt(moment_of("p"), 0)], [1], 0), 0.75)
+
+
+def test_noise_that_has_no_number_is_refused_before_it_is_paid():
+    def read(new):
+        (made := new(2)).update(np.ones((3, 2)))
+        return made
+
+    one = gate_of(reader=read)
+    [wide] = one.read(Image(np.eye(2), 1.0), Outer(Model.features(2), 1e200))
+    for total in (wide, one.mix([one.adopt(moment_of("p"), 0)], [1], 2000)):
+        with pytest.raises(OverflowError):
+            one.release(total, 0.25)
+    assert one._budget.parts == {}
 
 
 def test_rows_that_were_counted_with_others_are_no_sum_of_a_part():

@@ -24,6 +24,8 @@ from support.sums import integers
 import privgram as pg
 from privgram._core.scores import Score
 from privgram.adaptive.rules import UnreadError
+from privgram.moment.accumulators import Prepared
+from privgram.privacy.guarantee import Price
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import gate
@@ -469,6 +471,40 @@ def test_an_error_that_tells_of_a_row_is_not_kept_with_the_one_that_leaves():
     assert caught.value.__context__ is None
 
 
+def test_a_table_that_fails_in_a_way_that_is_no_exception_tells_nothing():
+    """As libraries of tables do where they panic, or a source that is interrupted."""
+
+    class Panic(BaseException):
+        pass
+
+    kinds = {Panic: UnreadError, KeyboardInterrupt: KeyboardInterrupt, SystemExit: SystemExit}
+    for raised, left in kinds.items():
+        one = door()
+        failing = one.on(lambda _, raised=raised: (_ for _ in ()).throw(raised("row 17 has 1234")))
+        with pytest.raises(raised, match="1234"):  # of the holder, while nothing is spent
+            failing.read(IMAGE, Vectors(Model.features(2)))
+        one.release(one.adopt(3), 0.25)
+        with pytest.raises(left) as caught:
+            failing.read(IMAGE, Vectors(Model.features(2)))
+        assert "1234" not in str(caught.value)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+@pytest.mark.parametrize("tiny", [1.0, 1e-300])
+def test_numpy_that_is_asked_to_fail_does_not_tell_of_a_row(tiny):
+    def read(new):
+        made = new(3)
+        made.add_units(Prepared(np.full((2, 3), tiny, order="F")), np.array([0, 1]))
+        return made
+
+    one = door(read)
+    one._of_units = True
+    kind = Histogram(Model.features(2), np.array([0.1, 0.2, math.inf]), together="squares")
+    with np.errstate(all="raise"):
+        assert one.read(IMAGE, kind)
+        assert np.geterr()["over"] == "raise"
+
+
 # --- one that stops, and goes on ------------------------------------------------------------------
 
 
@@ -562,6 +598,34 @@ def test_noise_that_costs_less_than_it_tells_opens_no_gate(tmp_path):
     ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
     with pytest.raises(ValueError, match="another noise"):
         Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=cheap.price)
+
+
+class Same(Price):
+    """A price that is equal to any."""
+
+    def __eq__(self, other):
+        return True
+
+    __hash__ = None
+
+
+def test_a_price_that_says_it_is_the_noises_is_entered_as_the_noises(tmp_path):
+    noise = noise_of()
+    cheap = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=1e-3))
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
+    one = Gate(
+        noise, np.random.default_rng(0), reader, ledger=ledger, price=Same(**vars(cheap.price))
+    )
+    one.release(one.adopt(3), 1.0)
+    assert [entry.privacy for entry in ledger.entries] == [noise.privacy]
+
+
+def test_noise_for_other_neighbours_than_its_price_opens_no_gate(tmp_path):
+    noise = noise_of()
+    stands = SimpleNamespace(privacy=noise.privacy, price=noise.price, adjacency="add-remove")
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
+    with pytest.raises(ValueError, match="another noise"):
+        Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
 
 
 # --- one that names parts, or places, that are something else each time ---------------------------
