@@ -121,8 +121,9 @@ def test_a_kind_that_is_changed_after_it_was_read_moves_as_before(change):
     for name in ("kind", "rows"):
         with pytest.raises(AttributeError):
             object.__setattr__(total, name, own)
-    with pytest.raises(AttributeError):
-        one.adjacency = "add-remove"
+    for name, value in (("adjacency", "add-remove"), ("mu", lambda _: 1e12), ("other", 1)):
+        with pytest.raises(AttributeError):
+            setattr(one, name, value)
 
 
 BEFORE = {
@@ -598,6 +599,39 @@ def test_noise_that_costs_less_than_it_tells_opens_no_gate(tmp_path):
     ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
     with pytest.raises(ValueError, match="another noise"):
         Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=cheap.price)
+
+
+def test_a_sum_is_made_by_a_gate_alone():
+    """Or a client would state by how much it moves."""
+    one = gate_of()
+    kind = replace(one.adopt(moment_of("p")).kind, whole=1e-9)
+    for first in ((one,), (one, 0), (one.adopt(3), 0)):
+        with pytest.raises((TypeError, AttributeError)):
+            one.release(gate.Sum(*first, kind, moment_of("p"), 1), 0.25)
+    assert one.spent == 0
+
+
+class Own(pg.MatrixLaplace):
+    """A mechanism that says what its noise is."""
+
+    said: ClassVar = None
+
+    def noise_for(self, *_):
+        return Own.said
+
+
+def test_a_law_of_its_own_has_the_noise_that_its_mechanism_has():
+    mechanism = pg.MatrixLaplace()
+    noise = Own.said = noise_of(mechanism=mechanism)
+    long = pg.second_moment(np.full((3, 2), 100.0), bound=1e3)
+    written = pg.MatrixLaplace()
+    object.__setattr__(written, "noise_for", lambda *_: noise)
+    for lies in (Own(), written):
+        one = gate_of(noise=noise)
+        with pytest.raises((TypeError, ValueError), match=r"no draw for|that of another"):
+            one.once(lies, one.adopt(long))
+        assert one.spent == 0
+    assert one.once(mechanism, one.adopt(moment_of("p"))).matrix.shape == (2, 2)
 
 
 class Same(Price):

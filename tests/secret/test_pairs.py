@@ -8,7 +8,6 @@ import math
 from collections import Counter
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -28,7 +27,6 @@ USED = pg.Columns(
     {"x": (-1, 1), "y": (-1, 1), "f": ["a", "b", "c"]}, intercept=True, missing="drop"
 )
 OTHERS = USED.without("f")
-NO_GATE = SimpleNamespace(_budget=None, _door=0)
 EDGES = np.append(np.geomspace(1e-2, 1e2, 8), np.inf)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, -0.0, 0.0]
 
@@ -51,7 +49,7 @@ def sums(of, matrix, kinds, rows, **options):
     kinds = [kind.__class__(**vars(kind) | {"of_pairs": True}) for kind in kinds]
     with np.errstate(all="ignore"):
         totals = store(of, rows, **options).sums_of(PairImage(of, matrix), kinds)
-    return [Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, totals, strict=True)]
+    return [Sum(None, 0, kind, total, 0) for kind, total in zip(kinds, totals, strict=True)]
 
 
 def kinds_of(clip, radius):

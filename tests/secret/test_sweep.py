@@ -9,7 +9,6 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -32,7 +31,6 @@ from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, chec
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
 EDGES = np.append(np.geomspace(1e-2, 1e2, 8), np.inf)
-NO_GATE = SimpleNamespace(_budget=None, _door=0)
 
 
 def totals(image, kinds, x, starts=None):
@@ -45,7 +43,7 @@ def totals(image, kinds, x, starts=None):
         rows = Prepared(np.array(x, float, ndmin=2))
         assert sweep.add_units(rows, np.asarray(starts)) == -1
     sums = zip(kinds, sweep.inner.totals, strict=True)
-    return [Sum(NO_GATE, kind, total, 0) for kind, total in sums]
+    return [Sum(None, 0, kind, total, 0) for kind, total in sums]
 
 
 def models(rng):
@@ -142,7 +140,7 @@ def test_neighbours_lie_apart_by_what_a_kind_says(seed, of_units):
             empty = totals(image, kinds, np.full((1, D), math.nan), starts)
         for at, kind in enumerate(kinds):
             if of_units:  # without rows that count: it is in a histogram all the same
-                empty[at] = Sum(NO_GATE, kind, kind.new(of_units), 0)
+                empty[at] = Sum(None, 0, kind, kind.new(of_units), 0)
             sums = [one[at] for one in each]
             for adjacency, pairs in (
                 ("add-remove", ((empty[at], one) for one in sums)),
@@ -267,7 +265,7 @@ def test_kernels_that_look_at_no_integers_make_none_that_are_longer(q, of_units,
             else:
                 codes = [(np.array([rng.integers(n)]), None) for _, n, _ in beside]
                 total.update(np.asfortranarray(v[None, :]), True, codes)
-            whole = integers(Sum(NO_GATE, kind, total, 0))
+            whole = integers(Sum(None, 0, kind, total, 0))
             trace = sum(whole[i * (i + 3) // 2] for i in range(kind.size))
             assert 0 <= trace <= 4**20
             attained = max(attained, trace / 4**20)
@@ -360,7 +358,7 @@ def by_level(image, kinds, rows):
     read = accumulate(scan, partial(LevelSweep, image, kinds))[0]
     assert read.n_rows + read.n_dropped == len(rows)
     return [
-        Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)
+        Sum(None, 0, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)
     ]
 
 

@@ -47,6 +47,12 @@ from privgram.papers.sheffet.mechanisms import (
     WishartCalibration,
 )
 from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
+from privgram.papers.sheffet.published import (
+    PublishedAdditiveWishart,
+    PublishedGaussianSketch,
+    PublishedInverseGauss,
+    PublishedInverseWishart,
+)
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 from privgram.secret.additive import noisy_matrix
 from privgram.secret.gate import draw
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
     from privgram.moment import SecondMoment
 
 
+@draw.register(PublishedAdditiveWishart)
 @draw.register(AdditiveWishart)
 def draw_additive_wishart(
     mechanism: AdditiveWishart,
@@ -82,6 +89,7 @@ def draw_additive_wishart(
     return Sample(matrix - subtracted * np.eye(d), law, {"subtracted": subtracted})
 
 
+@draw.register(PublishedGaussianSketch)
 @draw.register(GaussianSketch)
 def gaussian_sketch(
     mechanism: GaussianSketch,
@@ -112,6 +120,7 @@ def gaussian_sketch(
     return Sample(counts * (2.0**exponent * moment.resolution) / rows, law, parameters)
 
 
+@draw.register(PublishedInverseWishart)
 @draw.register(InverseWishart)
 def draw_inverse_wishart(
     mechanism: InverseWishart,
@@ -131,6 +140,7 @@ def draw_inverse_wishart(
     return Sample(counts * scale, law, adjusted.parameters)
 
 
+@draw.register(PublishedInverseGauss)
 @draw.register(InverseGauss)
 def inverse_gauss(
     mechanism: InverseGauss,
