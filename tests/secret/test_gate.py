@@ -144,6 +144,12 @@ def test_ways_to_part_the_rows_add_up():
     for total in (by_another, one.adopt(moment_of("p"), 0)):
         one.release(total, 0.25)
     assert one.spent == 1.0
+    one.read(image, HeldOut(learner))
+    object.__setattr__(image, "beside", 1)  # of images that are kept: what they are does not change
+    [kept] = one.read(image, HeldOut(learner))
+    assert integers(kept) == integers(held)
+    with pytest.raises(Spent):
+        one.release(kept, 0.5)
     one.release(one.adopt(moment_of("p"), 1), 0.25)
     for total in (by_another, one.adopt(moment_of("p"), "learnt")):
         with pytest.raises(Spent):

@@ -371,6 +371,68 @@ def test_pairs_of_models_that_have_none_are_refused_before_a_row_is_read():
             door(None).read(image, kind)
 
 
+EDGES = np.array([0.1, 0.2, math.inf])
+LEVELS = partial(LevelImage, USED, OTHERS, "f")
+ODD = {
+    "edges that descend": lambda: (IMAGE, Histogram(Model.features(2), EDGES[::-1])),
+    "a last edge below": lambda: (IMAGE, Histogram(Model.features(2), np.append(EDGES[:2], 0.0))),
+    "edges of two axes": lambda: (IMAGE, Histogram(Model.features(2), EDGES[:, None])),
+    "edges in a list": lambda: (IMAGE, Histogram(Model.features(2), EDGES.tolist())),
+    "few numbers": lambda: (IMAGE, Vectors(Model.features(3))),
+    "no residual": lambda: (IMAGE, Outer(Model.residual(2))),
+    "other rows": lambda: (Image(np.eye(2), 2.0), Vectors(Model.features(2))),
+    "no matrix": lambda: (Image(np.ones(3), 2.0), Vectors(Model.features(1))),
+    "levels of nothing": lambda: (
+        IMAGE,
+        Outer(Model.features(2), beside=[(2, 3, 0.5)], positions=range(2)),
+    ),
+    "few centres": lambda: (LEVELS(np.eye(2, 3), np.zeros((3, 1))), Vectors(Model.features(2))),
+    "flat centres": lambda: (LEVELS(np.eye(2, 3), np.zeros(3)), Vectors(Model.features(2))),
+    "other columns": lambda: (LEVELS(np.eye(2)), Vectors(Model.features(2))),
+    "numbers of a level": lambda: (
+        LEVELS(np.eye(2, 3)),
+        Vectors(Model(Score("none", 2), of_level="weight")),
+    ),
+    "no bins": lambda: (of_kept(HeldOut)[0], HeldOut(Learner(np.zeros((2, 2))), bins=0)),
+    "few deviations": lambda: (
+        KeptImage(np.eye(3, 2), np.ones(1), 2.0, 2.0, 2),
+        HeldOut(Learner(np.zeros((1, 2)))),
+    ),
+    "no bound": lambda: (replace(of_kept(HeldOut)[0], bound=math.nan), *of_kept(HeldOut)[1]),
+    "more beside": lambda: (replace(of_kept(HeldOut)[0], beside=3), *of_kept(HeldOut)[1]),
+    "a target before": lambda: (
+        of_kept(Scores)[0],
+        Scores(Learner(np.zeros((2, 2)), (0, -1))),
+    ),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_what_fails_of_rows_fails_of_none_too(odd):
+    """Or a client would be told whether there is one, after the first draw too."""
+    nobody = {name: column[:0] for name, column in TABLE.items()}
+
+    def read(new):
+        if isinstance(image, KeptImage):
+            return new(5)
+        columns = USED if isinstance(image, LevelImage) else OTHERS
+        return accumulate(ScanRequest(nobody, columns, threads=1), new)[0]
+
+    try:
+        image, kind = ODD[odd]()
+    except ValueError:
+        return
+    with pytest.raises((TypeError, ValueError)):
+        door(read).read(image, kind)
+
+
+def test_arrays_of_other_types_are_read_as_float64():
+    kinds = [Histogram(Model.features(2), edges) for edges in (EDGES, EDGES.astype(np.longdouble))]
+    for image in (IMAGE, Image(np.eye(2, 3, dtype=np.float32), 2.0)):
+        one, other = door().read(image, *kinds)
+        assert integers(one) == integers(other)
+
+
 @pytest.mark.parametrize("longer", [1.01, 1e12, math.nan])
 def test_axes_of_kept_images_are_no_longer_than_one(longer):
     """Products of longer ones are not exact, and turn with the place of a row in its block."""
