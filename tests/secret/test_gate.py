@@ -249,6 +249,26 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
             one.mix(parts, weights, 0)
 
 
+def test_groups_that_share_units_are_neither_counted_nor_mixed():
+    """A unit is one of each of its groups, and its matrices are bounded side by side."""
+    unit = pg.Unit("who", bound=1.2)
+    table = table_of("p", "q", "r") | {"who": np.zeros(3, int)}
+    moved = pg.second_moment(table, columns=COLUMNS, by=GROUPS, unit=unit).values()
+    guarantee = Guarantee(1.0, 1e-6, "add-remove", unit.protected)
+    noise = release_noise(GAUSS, guarantee, 2, moved[0].sensitivity_bound, None, True)
+    one = gate_of(noise=noise)
+    parts = [one.adopt(each, i) for i, each in enumerate(moved)]
+    for part in parts:
+        refuses(lambda part=part: part.rows, TypeError, "not counted without others")
+    refuses(lambda: one.mix(parts, [1, 1, 1], 0), TypeError, "several of these parts")
+    assert np.linalg.norm(sum(each.matrix() for each in moved)) > moved[0].sensitivity_bound ** 2
+    apart = 0.0
+    for part in parts:  # of one unit, and of none
+        std = released(one, part, 1.0)
+        apart += float((np.array(integers(part), float) ** 2 * [1, 2, 1]).sum()) / std**2
+    assert 0.9 * one.mu(1.0) ** 2 < apart <= one.mu(1.0) ** 2
+
+
 def test_parts_of_two_readings_are_not_mixed():
     """Whoever is in both would move the mixture by both weights, and pay for the larger."""
     one = gate_of("add-remove")
