@@ -718,10 +718,12 @@ def test_a_price_that_says_it_is_the_noises_is_entered_as_the_noises(tmp_path):
 
 def test_noise_for_other_neighbours_than_its_price_opens_no_gate(tmp_path):
     noise = noise_of()
-    stands = SimpleNamespace(privacy=noise.privacy, price=noise.price, adjacency="add-remove")
+    stands = SimpleNamespace(privacy=noise.privacy, adjacency="replace", unit=None)
     ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
-    with pytest.raises(ValueError, match="another noise"):
-        Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
+    for other in ({"adjacency": "add-remove"}, {"unit": "who"}):
+        stands.price = replace(noise.price, **other)
+        with pytest.raises(ValueError, match="other neighbours"):
+            Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=stands.price)
 
 
 # --- one that names parts, or places, that are something else each time ---------------------------
