@@ -654,6 +654,18 @@ def test_a_choice_does_not_lend_its_price_to_other_noise(tmp_path):
     assert [entry.privacy for entry in ledger.entries] == [noise.privacy]
 
 
+def test_noise_without_a_profile_has_a_price_of_its_own_too(tmp_path):
+    """As laws have whose delta alone is known: neither a choice's, nor another's."""
+    price = replace(noise_of().price, privacy=None)
+    noise = SimpleNamespace(privacy=None, price=price, adjacency="replace", unit=None, epsilon=1.0)
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6, composition="basic")
+    with pytest.raises(ValueError, match="another noise"):
+        Gate(noise, np.random.default_rng(0), ledger=ledger, price=replace(price, delta=0.0))
+    one = Gate(noise, np.random.default_rng(0), ledger=ledger, price=price)
+    refuses(lambda: one.choose(SimpleNamespace(counts=[1, 2]), 0.5), Spent, "chooses nothing")
+    assert one._budget.price == price
+
+
 def test_noise_that_costs_less_than_it_tells_opens_no_gate(tmp_path):
     noise = noise_of()
     cheap = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=1e-3))
