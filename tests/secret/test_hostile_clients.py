@@ -24,8 +24,9 @@ from support.sums import integers
 import privgram as pg
 from privgram._core.scores import Score
 from privgram.adaptive.rules import UnreadError
+from privgram.mechanisms import release_noise
 from privgram.moment.accumulators import Prepared
-from privgram.privacy.guarantee import Price
+from privgram.privacy.guarantee import Guarantee, Price
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import gate
@@ -706,6 +707,23 @@ def test_a_law_of_its_own_has_the_noise_that_its_mechanism_has():
             one.once(lies, one.adopt(long))
         assert one.spent == 0
     assert one.once(mechanism, one.adopt(moment_of("p"))).matrix.shape == (2, 2)
+
+
+def test_a_law_for_units_of_one_norm_is_not_drawn_for_another():
+    """Where Frobenius' norm of a unit is bounded, its trace may be longer."""
+    table = {"x": np.array([1.0, 0.0]), "y": np.array([0.0, 1.0]), "who": np.zeros(2, int)}
+    units = {clip: pg.Unit("who", bound=1.0, clip=clip) for clip in ("trace", "frobenius")}
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)})
+    found = {clip: pg.second_moment(table, columns=columns, unit=it) for clip, it in units.items()}
+    guarantee = Guarantee(1.0, 1e-6, "add-remove", found["trace"].privacy_unit)
+    bound = found["trace"].sensitivity_bound
+    assert found["frobenius"].sensitivity_bound == bound
+    assert np.trace(found["frobenius"].matrix()) > 1.4 * bound**2
+    noise = release_noise(pg.MatrixLaplace(), guarantee, 2, bound, None, False)
+    one = Gate(noise, np.random.default_rng(0))
+    adopted = one.adopt(found["frobenius"])
+    refuses(lambda: one.once(pg.MatrixLaplace(), adopted), ValueError, "other units")
+    assert one.once(pg.MatrixLaplace(), one.adopt(found["trace"])).matrix.shape == (2, 2)
 
 
 class Same(Price):
