@@ -192,17 +192,24 @@ def test_nobody_else_draws_or_makes_the_integers_of_rows(graph):
         assert found == allowed, f"{sorted(found ^ allowed)} and {guarded}"
 
 
-def test_what_a_gate_is_to_believe_comes_by_few_doors():
+#: Who draws by laws of their own, each of which is trusted for its own profile.
+LAWS = {"disclosure.laws", "papers.sheffet.drawing"}
+
+
+@pytest.mark.parametrize(
+    ("method", "of", "allowed"), [("adopt", "", ADOPTERS), ("register", "draw", LAWS)]
+)
+def test_what_a_gate_is_to_believe_comes_by_few_doors(method, of, allowed):
     found = {
         name
         for name, tree in modules().items()
         if not inside(name, ("secret",))
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "adopt"
+        if isinstance(node, ast.Attribute)
+        and node.attr == method
+        and (not of or getattr(node.value, "id", "") == of)
     }
-    assert found == ADOPTERS
+    assert found == allowed
 
 
 INTEGERS = re.compile(r"^[<>=]?(u?int(8|16|32|64|p|c)?|[iu][1248]|u?(byte|short|long|longlong))$")
