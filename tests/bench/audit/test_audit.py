@@ -24,7 +24,7 @@ from bench.audit import (
 from bench.audit.low_rank import FindAndProject
 from privgram import privacy
 from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
-from privgram.papers.sheffet import AdditiveWishart, GaussianSketch, InverseWishart
+from privgram.papers.sheffet import AdditiveWishart, GaussianSketch, InverseWishart, drawing
 from privgram.secret import gate
 from privgram.secret.additive import noisy_matrix
 
@@ -90,6 +90,11 @@ class ShortWishart(Short, AdditiveWishart):
 
 class ShortSketch(Short, GaussianSketch):
     pass
+
+
+# A gate draws only by classes that are registered, and whoever registers one is trusted.
+gate.draw.register(ShortWishart)(drawing.draw_additive_wishart)
+gate.draw.register(ShortSketch)(drawing.gaussian_sketch)
 
 
 class ShortAdaptive(AdaptiveGaussian):
