@@ -222,9 +222,10 @@ def test_where_noise_hides_everything_it_says_so():
     assert "hides all but 0 of 5 directions" in repr(model.result_)
     p = model.predict_proba(X)
     assert np.isfinite(p).all()
-    faint = HeldOutCounts(np.array([3.0, -2.0]), np.array([1.0, 0.0]), noise_std=30.0)
-    said = repr(replace(model.result_, held_out=faint))
-    assert "accuracy on held-out rows hidden by noise" in said
+    for noise_std in (30.0, 1e200):  # of a file it may be of any size
+        faint = HeldOutCounts(np.array([3.0, -2.0]), np.array([1.0, 0.0]), noise_std)
+        said = repr(replace(model.result_, held_out=faint))
+        assert "accuracy on held-out rows hidden by noise" in said
 
 
 def test_more_features_than_rows_and_a_class_without_rows():

@@ -121,6 +121,7 @@ def test_observations_have_no_interval_where_noise_hides_the_residuals(table):
     assert np.isfinite(predicted.conf_int()).all()
     refuses(lambda: predicted.conf_int(obs=True), RefusedError, "noise hides the residuals")
     assert np.isnan(predicted.se_obs).all()
+    pytest.importorskip("pandas")
     frame = predicted.summary_frame()
     assert frame.filter(like="obs").isna().all(axis=None)
     assert frame.filter(like="mean").notna().all(axis=None)

@@ -49,7 +49,8 @@ class HeldOutCounts:
     def accuracy_stderr(self) -> float:
         """Standard error of `accuracy`: of the sample of held-out rows and of privacy."""
         total, a = max(float(self.right.sum() + self.wrong.sum()), 1.0), self.accuracy
-        noise = len(self.right) * (self.noise_std / total) ** 2 * ((1 - a) ** 2 + a**2)
+        relative = self.noise_std / total  # of a file it may be of any size
+        noise = len(self.right) * relative * relative * ((1 - a) ** 2 + a**2)
         return float(np.sqrt(a * (1 - a) / total + noise))
 
     @property

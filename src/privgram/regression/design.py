@@ -772,8 +772,8 @@ class _Builder:
         sizes = np.maximum(np.abs(with_ones).max(axis=0), np.finfo(float).tiny)
         with_ones /= sizes
         # Where the indicators of all levels are there, they hold the intercept.
-        ranks = np.linalg.matrix_rank(with_ones[:, :one]), np.linalg.matrix_rank(with_ones)
-        spanned = one and ranks[0] == ranks[1]
+        rank = np.linalg.matrix_rank
+        spanned = one and rank(with_ones[:, :one]) == rank(with_ones)
         basis = with_ones[:, :one] if spanned else with_ones
         solved, *_ = np.linalg.lstsq(basis, goal, rcond=None)
         left = np.abs(basis @ solved - goal).max(axis=0)
