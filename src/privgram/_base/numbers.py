@@ -78,10 +78,8 @@ def check_integer(
 def check_one_of(value: object, name: str, choices: Collection[str]) -> None:
     """Raise ValueError unless a value is one of some words."""
     if not isinstance(value, str) or value not in choices:
-        words = " or ".join(map(repr, choices))
-        raise ValueError(
-            f"{name} is {words}, not {reprlib.repr(value)}"
-        )  # of a file: of any length
+        given = reprlib.repr(value)  # of a file it is of any length
+        raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {given}")
 
 
 def check_budget(

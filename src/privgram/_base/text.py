@@ -6,6 +6,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, Context
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +162,12 @@ def aligned(heads: list[str], cells: list[list[str]]) -> list[str]:
 def level_text(alpha: float) -> str:
     """The level of an interval: 95%, or 97.5%, which is not 98%."""
     return f"{100 * (1 - alpha):.12g}%"
+
+
+def no_less(value: float, digits: int) -> str:
+    """A number that something is at most, rounded up."""
+    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
+    return f"{float(rounded):.{digits}g}"
 
 
 def number(value: float | None) -> str:

@@ -84,21 +84,20 @@ def summarize(
             found = study.summarize(column, by=factors, statistics=names, q=parts, **options)
         else:
             found = study.histogram(column, by=factors, bins=bins, **options)
-        left, said = left_of(study)
-        more = {"remaining": left}
+        left = left_of(study)
     else:
         for name in on_command_line(OF_STUDY):
             raise click.UsageError(f"--{name} is of a study, and {file} is none")
         if column is not None:
             raise click.UsageError(f"{file} is of one column: leave out {column}")
-        found, said, more = pg.load(file), None, {}
+        found, left = pg.load(file), None
         if not isinstance(found, DistributionResults | HistogramResults):
             raise click.UsageError(f"{file} holds no summary of a column")
         if isinstance(found, DistributionResults):
             found = replace(found, q=parts) if bins is None else found.histogram(bins)
         elif bins is not None:
             raise click.UsageError(f"the bins of {file} are counted: leave out --bins")
-    _print(found, alpha, as_json, said, more)
+    _print(found, alpha, as_json, left)
     hidden = len(found.hidden) == len(found.groups)
     return Status.REFUSED if hidden else Status.ANSWERED
 
@@ -107,15 +106,15 @@ def _print(
     found: DistributionResults | HistogramResults,
     alpha: float,
     as_json: bool,
-    said: str | None,
-    more: dict[str, Any],
+    left: tuple[float | None, str] | None,
 ) -> None:
     if not as_json:
         print_lines(found.text(alpha))
-        if said is not None:
-            print_lines(f"epsilon={found.epsilon:g}; {said}")
+        if left is not None:
+            print_lines(f"epsilon={found.epsilon:g}; {left[1]}")
         return
     numbers = found.heads(alpha)
     guarantee = {"epsilon": found.epsilon, "delta": found.delta, "alpha": alpha}
+    remaining = {} if left is None else {"remaining": left[0]}
     print_json({"column": found.column, "by": found.by, "groups": found.groups}
-               | numbers | guarantee | more)  # fmt: skip
+               | numbers | guarantee | remaining)  # fmt: skip

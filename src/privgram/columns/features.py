@@ -63,10 +63,8 @@ class RandomFeatures:
             set_fields(self, columns=tuple(self.columns))
             if not self.columns or len(set(self.columns)) < len(self.columns):
                 raise ValueError("columns names each column once, and one at least")
-        n, seed = (
-            check_integer(self.n, "n", 2, 8192),
-            check_integer(self.seed, "seed", 0, 2**63 - 1),
-        )
+        n = check_integer(self.n, "n", 2, 8192)
+        seed = check_integer(self.seed, "seed", 0, 2**63 - 1)
         if n % 2:
             raise ValueError(f"n must be even: cosines and sines are pairs, not {n}")
         scale = None if self.scale is None else check_positive(self.scale, "scale")

@@ -469,8 +469,8 @@ def _iso(date: object) -> str:
     with suppress(ValueError):
         parsed = np.datetime64(_date(date))
         # Microseconds of farther dates would wrap around.
-        years = parsed.astype("datetime64[Y]").astype(np.int64)
-        if not np.isnat(parsed) and abs(years) <= MOST_YEARS:
+        years = parsed.astype("datetime64[Y]") - np.datetime64(0, "Y")
+        if abs(years) <= np.timedelta64(MOST_YEARS, "Y"):
             return str(parsed)
     raise ValueError(
         "a bound of dates is ISO 8601 text, such as '2026-01-31', or a date, within "

@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from decimal import ROUND_CEILING, Context
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ import numpy as np
 
 from privgram._base.files import write_atomically
 from privgram._base.installed import __version__
-from privgram._base.text import shown
+from privgram._base.text import no_less, shown
 from privgram.privacy.profiles import charged
 from privgram.regression.summary import caution_of
 
@@ -200,12 +199,6 @@ def guarantee(result: Any) -> list[str]:
             f"{'row' if name is None else 'unit'} norms from the table; epsilon counts it."
         )
     return words
-
-
-def no_less(value: float, digits: int) -> str:
-    """A number that something is at most, rounded up."""
-    rounded = Context(prec=digits, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
-    return f"{float(rounded):.{digits}g}"
 
 
 def budget(result: Any, digits: int = 3) -> str:

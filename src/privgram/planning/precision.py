@@ -17,7 +17,7 @@ import numpy as np
 
 from privgram._base.log import log
 from privgram._base.numbers import check_positive
-from privgram._base.text import Printed, aligned, listed, number, short_names, shown
+from privgram._base.text import Printed, aligned, listed, no_less, number, short_names, shown
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound
 from privgram.planning.designs import DesignInput, simulated_rows
@@ -306,7 +306,7 @@ class FitSimulation:
         both = (self,) if self.if_rare is None else (self, self.if_rare)
         if not all(fits.without_noise for fits in both):  # no epsilon helps
             return None
-        while (told := _two_digits(epsilon)) <= most:
+        while (told := float(no_less(epsilon, 2))) <= most:
             tried = [fits.at(told, NO_REFUSAL) for fits in both]
             shown = _medians(tried[0]).keys() >= self.without_noise.keys()
             if shown and all(fits.answered == 1 for fits in tried):
@@ -410,12 +410,6 @@ def plan_precision(
         method=result.fits[-1].method if result is not None and result.mostly_answered else "",
         guessed=fits.table.guessed,
     )
-
-
-def _two_digits(x: float) -> float:
-    """The least number of two digits that is no smaller, but for rounding."""
-    unit = 10.0 ** (math.floor(math.log10(x)) - 1)
-    return float(f"{math.ceil(x / unit - 1e-9) * unit:.2g}")
 
 
 def asked(epsilon: float | None, most: float) -> str:
