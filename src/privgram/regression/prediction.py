@@ -94,7 +94,8 @@ class Prediction:
         ----------
         obs : bool
             Of an observation, whose error is taken to be normal, and not of the mean. Of family
-            "gaussian" alone.
+            "gaussian" alone. The residual variance is taken as known: where noise moves it by two
+            thirds, intervals that say 95 % held 89 %.
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
         estimand : {"population", "sample"}, default "population"
